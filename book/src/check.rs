@@ -11,6 +11,7 @@ use crate::{
     generated::{self, Workshop},
     glossary, include, outline,
     outline::{Outline, Place, line_at},
+    parallel::in_parallel,
     paths::resolve,
     problem::{Problem, Reason, SUMMARY},
     read, rerun,
@@ -54,43 +55,15 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
         files: files.iter().flat_map(|file| with_folder(pages.join(file))).collect(),
         ..Report::default()
     };
+    let judge = |(page, text): &(&&str, &String)| judge(page, text, &files, &outlines, workshop);
+    let pages_and_texts: Vec<(&&str, &String)> = texts.iter().collect();
     let mut shown = BTreeSet::new();
     let mut listed = BTreeSet::from([SUMMARY.to_owned()]);
-    for (&page, text) in &texts {
-        let outline = &outlines[page];
-        let mut found: Vec<(usize, Reason)> = Vec::new();
-        for helper in include::helpers(text) {
-            if let Err(reason) = check_helper(&helper, &pages.join(page), &mut report.files) {
-                found.push((helper.line, reason));
-            }
-        }
-        for Place { line, text: target } in &outline.links {
-            match check_link(target, page, &files, &outlines) {
-                Ok(Some(target)) if page == SUMMARY => {
-                    listed.insert(target);
-                }
-                Ok(_) => {}
-                Err(reason) => found.push((*line, reason)),
-            }
-        }
-        let undefined = |label: &Place| (label.line, Reason::UndefinedLabel(label.text.clone()));
-        found.extend(outline.undefined_labels.iter().map(undefined));
-        found.extend(generated::stale(page, text, workshop, &mut shown));
-        found.extend(formula::broken(text));
-        if page == glossary::PAGE {
-            found.extend(glossary::repeated(text));
-        }
-        if is_chapter(page) {
-            found.extend(missing_parts(page, text, outline));
-        }
-        if page.rsplit('/').next() == Some("README.md") {
-            found.push((1, Reason::Readme));
-        }
-        if !outline.has_body {
-            found.push((1, Reason::Empty));
-        }
-        let problem = |(line, reason)| Problem { page: page.to_owned(), line, reason };
-        report.problems.extend(found.into_iter().map(problem));
+    for judged in in_parallel(&pages_and_texts, judge) {
+        report.problems.extend(judged.problems);
+        report.files.extend(judged.files);
+        shown.extend(judged.shown);
+        listed.extend(judged.listed);
     }
     let orphan = |&&page: &&&str| !listed.contains(page);
     report.problems.extend(texts.keys().filter(orphan).map(|&page| Problem {
@@ -105,6 +78,63 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
     }));
     report.problems.sort_by(|a, b| (&a.page, a.line).cmp(&(&b.page, b.line)));
     Ok(report)
+}
+
+/// What the rules say of a page.
+#[derive(Default)]
+struct Judged {
+    problems: Vec<Problem>,
+    /// That it includes.
+    files: BTreeSet<PathBuf>,
+    /// Names of its pictures.
+    shown: BTreeSet<String>,
+    /// Pages that it links to, of the table of contents.
+    listed: BTreeSet<String>,
+}
+
+fn judge(
+    page: &str,
+    text: &str,
+    files: &BTreeSet<String>,
+    outlines: &BTreeMap<&str, Outline>,
+    workshop: &Workshop,
+) -> Judged {
+    let outline = &outlines[page];
+    let mut judged = Judged::default();
+    let mut found: Vec<(usize, Reason)> = Vec::new();
+    for helper in include::helpers(text) {
+        if let Err(reason) = check_helper(&helper, &workshop.pages.join(page), &mut judged.files) {
+            found.push((helper.line, reason));
+        }
+    }
+    for Place { line, text: target } in &outline.links {
+        match check_link(target, page, files, outlines) {
+            Ok(Some(target)) if page == SUMMARY => {
+                judged.listed.insert(target);
+            }
+            Ok(_) => {}
+            Err(reason) => found.push((*line, reason)),
+        }
+    }
+    let undefined = |label: &Place| (label.line, Reason::UndefinedLabel(label.text.clone()));
+    found.extend(outline.undefined_labels.iter().map(undefined));
+    found.extend(generated::stale(page, text, workshop, &mut judged.shown));
+    found.extend(formula::broken(text));
+    if page == glossary::PAGE {
+        found.extend(glossary::repeated(text));
+    }
+    if is_chapter(page) {
+        found.extend(missing_parts(page, text, outline));
+    }
+    if page.rsplit('/').next() == Some("README.md") {
+        found.push((1, Reason::Readme));
+    }
+    if !outline.has_body {
+        found.push((1, Reason::Empty));
+    }
+    let problem = |(line, reason)| Problem { page: page.to_owned(), line, reason };
+    judged.problems = found.into_iter().map(problem).collect();
+    judged
 }
 
 fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<PathBuf>) -> Result<(), Reason> {

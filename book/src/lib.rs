@@ -50,6 +50,7 @@ pub mod include;
 pub mod listing;
 pub mod markup;
 pub mod outline;
+mod parallel;
 pub mod paths;
 pub mod playground;
 pub mod problem;
@@ -73,6 +74,7 @@ use mdbook_driver::{MDBook, config::Config};
 
 use check::Report;
 use generated::{Generator, Workshop};
+use parallel::in_parallel;
 use problem::Problem;
 
 /// Why the book could not be built.
@@ -241,32 +243,35 @@ impl Book {
     /// changed.
     ///
     /// # Errors
-    /// [`BookError::Problems`] if a marker is malformed or a generator fails; pages before it stay updated.
+    /// [`BookError::Problems`] if a marker is malformed or a generator fails; the other pages are updated.
     pub fn update(&self) -> Result<Vec<PathBuf>, BookError> {
-        let (workshop, mut changed) = (self.workshop(), Vec::new());
-        let mut write = |path: &Path, text: &str| {
-            let error = |source| BookError::Write { path: path.to_owned(), source };
-            fs::create_dir_all(path.parent().unwrap_or(path)).and_then(|()| fs::write(path, text)).map_err(error)?;
-            changed.push(path.to_owned());
-            Ok(())
-        };
+        let workshop = self.workshop();
         let mut documents: Vec<(PathBuf, String)> =
             check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page)).collect();
         documents.extend(self.others()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
-        for (path, page) in documents {
+        let update = |(path, page): &(PathBuf, String)| {
             // Read when its turn comes: minutes may have passed, in which its author has changed it.
-            let text = read(&path)?;
-            let fresh = generated::refresh(&page, &text, &workshop)
-                .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;
+            let (text, mut changed) = (read(path)?, Vec::new());
+            let problem = |(line, reason)| BookError::Problems(vec![Problem { page: page.clone(), line, reason }]);
+            let fresh = generated::refresh(page, &text, &workshop).map_err(problem)?;
             for picture in fresh.pictures {
                 write(&picture.path, &picture.svg)?;
+                changed.push(picture.path);
             }
             if fresh.text != text {
-                write(&path, &fresh.text)?;
+                write(path, &fresh.text)?;
+                changed.push(path.clone());
             }
-        }
-        Ok(changed)
+            Ok(changed)
+        };
+        let changed: Result<Vec<_>, _> = in_parallel(&documents, update).into_iter().collect();
+        Ok(changed?.concat())
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BookError> {
+    let error = |source| BookError::Write { path: path.to_owned(), source };
+    fs::create_dir_all(path.parent().unwrap_or(path)).and_then(|()| fs::write(path, text)).map_err(error)
 }
 
 fn read(path: &Path) -> Result<String, BookError> {

@@ -21,7 +21,7 @@
 //! one width for each letter.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -296,21 +296,23 @@ fn makers() -> impl Iterator<Item = Maker> {
 
 /// A table that the simulator fills. Each maker runs once a process.
 fn simulated(phase: &str, name: &str) -> Result<Arc<Table>, RecordError> {
-    type Known<'a> = HashMap<(&'a str, &'a str), Arc<Table>>;
-    static KNOWN: Mutex<Option<Known<'_>>> = Mutex::new(None);
+    type Made = Arc<Mutex<HashMap<&'static str, Arc<Table>>>>;
+    // By the maker's phase and its first table, each with a lock of its own: pages are made side by side.
+    static KNOWN: Mutex<BTreeMap<(&str, &str), Made>> = Mutex::new(BTreeMap::new());
     let of_phase = || makers().filter(|maker| maker.phase == phase);
     let Some(maker) = of_phase().find(|maker| maker.tables.contains(&name)) else {
         let known = of_phase().flat_map(|maker| maker.tables);
         return Err(no_table(name, format!("{phase} on the simulator"), known.copied()));
     };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if !known.contains_key(&(phase, name)) {
-        let names = maker.tables.iter().map(|&table| (maker.phase, table));
-        known.extend(names.zip((maker.run)()?.into_iter().map(Arc::new)));
+    let made = known.entry((maker.phase, maker.tables[0])).or_default().clone();
+    drop(known);
+    let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.is_empty() {
+        made.extend(maker.tables.iter().copied().zip((maker.run)()?.into_iter().map(Arc::new)));
     }
     let missing = || no_table(name, format!("what is made on {}", Device::sim().describe()), [].into_iter());
-    known.get(&(phase, name)).cloned().ok_or_else(missing)
+    made.get(name).cloned().ok_or_else(missing)
 }
 
 /// What stands between the markers of `record ARGUMENT`.

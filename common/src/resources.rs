@@ -50,8 +50,8 @@ pub fn architecture(device: &Device) -> String {
 /// What the shipped PTX of `source` has to be compiled for to run on `architecture`: that, unless the PTX uses what one architecture
 /// alone has (`.target sm_90a`).
 pub fn architecture_of(source: &KernelSource, architecture: &str) -> String {
-    let target = source.ptx.as_deref().and_then(target).filter(|target| target.ends_with(['a', 'f']));
-    target.unwrap_or(architecture).to_owned()
+    let ptx = source.shipped_ptx().unwrap_or_default();
+    target(&ptx).filter(|target| target.ends_with(['a', 'f'])).unwrap_or(architecture).to_owned()
 }
 
 /// `sm_90a` of `.target sm_90a`.

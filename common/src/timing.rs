@@ -73,6 +73,11 @@ impl Bench {
     /// # Errors
     /// The first error of `work` or of the device.
     pub fn measure(&self, stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Timing> {
+        self.measure_queued(stream, &mut work)
+    }
+
+    /// Not generic: over a hundred works are measured, and this would be built for each.
+    fn measure_queued(&self, stream: &Stream, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing> {
         if stream.device().is_sim() {
             let start = stream.record_event()?;
             work()?;
@@ -88,7 +93,7 @@ impl Bench {
             Queue::Warm | Queue::Cold => Some(Filler::new(stream)?),
         };
         stream.synchronize()?;
-        self.repeat(Clock::DeviceEvents, || {
+        self.repeat(Clock::DeviceEvents, &mut || {
             if let Some(filler) = &mut filler {
                 filler.fill(stream)?;
             }
@@ -112,7 +117,7 @@ impl Bench {
         for _ in 0..self.warm_up {
             work()?;
         }
-        self.repeat(Clock::HostMonotonic, || {
+        self.repeat(Clock::HostMonotonic, &mut || {
             let start = Instant::now();
             work()?;
             Ok(start.elapsed().as_secs_f64() * 1e3)
@@ -120,7 +125,7 @@ impl Bench {
     }
 
     // ANCHOR: repeat
-    fn repeat(&self, clock: Clock, mut once: impl FnMut() -> Result<f64>) -> Result<Timing> {
+    fn repeat(&self, clock: Clock, once: &mut dyn FnMut() -> Result<f64>) -> Result<Timing> {
         let begin = Instant::now();
         let mut samples_ms = Vec::with_capacity(self.repeats);
         while samples_ms.len() < self.repeats.max(1) && (samples_ms.is_empty() || begin.elapsed() < self.limit) {

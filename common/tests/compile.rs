@@ -45,6 +45,8 @@ device_test! {
         let source = KernelSource {
             manifest_dir: crate_dir.path().to_string_lossy().into_owned().into(),
             dir: "kernels".into(),
+            // As a build with `--release` embeds it.
+            ptx: SCALE_ADD.shipped_ptx().map(Into::into),
             ..SCALE_ADD
         };
         // No file there: the embedded text is used.
@@ -172,7 +174,7 @@ device_test! {
 #[test]
 fn shipped_ptx_says_what_it_was_made_from_and_no_machine() {
     for source in [&SCALE_ADD, &HALF_OFFSET] {
-        let ptx = source.ptx.as_ref().unwrap();
+        let ptx = source.shipped_ptx().unwrap();
         assert!(ptx.contains(".target sm_75"));
         assert!(ptx.contains(&format!("\"{}\"", source.label())), "no .file of {}", source.label());
         for line in ptx.lines().filter(|line| line.contains(".file")) {

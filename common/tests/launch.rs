@@ -297,7 +297,7 @@ device_test! {
         }
         for round in 0..8 {
             // A module of its own has asked for nothing yet.
-            let module = device.load_ptx(&SHARED.ptx.clone().unwrap(), &format!("shared {round}"))?;
+            let module = device.load_ptx(&SHARED.shipped_ptx().unwrap(), &format!("shared {round}"))?;
             let kernel = module.kernel("reverse")?;
             std::thread::scope(|scope| {
                 let threads = [60 << 10, most, 100 << 10, 80 << 10].map(|bytes| {
@@ -337,7 +337,7 @@ device_test! {
     }
 
     fn ptx_that_is_garbage_or_truncated_is_an_error(device) {
-        let ptx = SCALE_ADD.ptx.clone().unwrap();
+        let ptx = SCALE_ADD.shipped_ptx().unwrap();
         // Cut in the middle of an instruction.
         let truncated = &ptx[..ptx.find("st.global").unwrap() + 5];
         for (name, text) in [("garbage.ptx", "this is no PTX"), ("truncated.ptx", truncated)] {

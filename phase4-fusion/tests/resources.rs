@@ -28,7 +28,7 @@ fn kept(part: &str) -> Table {
 fn shipped() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for source in sources() {
-        let ptx = source.ptx.as_deref().unwrap();
+        let ptx = source.shipped_ptx().unwrap();
         let entries = ptx.lines().filter_map(|line| line.split_once(".entry ")?.1.split('(').next());
         names.extend(entries.map(|entry| format!("{}: {}", source.name, entry.trim())));
     }

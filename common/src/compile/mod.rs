@@ -1,9 +1,10 @@
 //! Turns a `.cu` file into code that a device loads.
 //!
-//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C, its headers and the PTX shipped beside it, so that a program
-//! works away from its sources. Where the file is on disk, it and its headers win over what was embedded, so a reader edits the `.cu`
-//! and runs again; Cargo rebuilds nothing for it, unless the build is an optimised one. An edited copy in the folder that `WARP_KERNELS` names wins over both: the folder is laid out as
-//! the workspace, and has the files that differ (`phase1-infra/kernels/01_vector_add.cu`).
+//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and its headers, and in a build with `--release` the PTX shipped
+//! beside it, so that such a program works away from its sources. Where the file is on disk, it and its headers win over what was
+//! embedded, so a reader edits the `.cu` and runs again; Cargo rebuilds nothing for it, unless the build is a release. An edited copy in
+//! the folder that `WARP_KERNELS` names wins over both: the folder is laid out as the workspace, and has the files that differ
+//! (`phase1-infra/kernels/01_vector_add.cu`).
 //!
 //! | device | with NVRTC | without |
 //! | --- | --- | --- |
@@ -55,7 +56,7 @@ pub struct KernelSource {
     pub source: Cow<'static, str>,
     /// The embedded headers that it includes with quotes: the name in the `#include`, and the text.
     pub headers: Cow<'static, [(&'static str, &'static str)]>,
-    /// The embedded PTX.
+    /// The embedded PTX; `None` in a build for development, which reads it from the checkout ([`KernelSource::shipped_ptx`]).
     pub ptx: Option<Cow<'static, str>>,
 }
 
@@ -75,10 +76,29 @@ macro_rules! kernel_source {
             manifest_dir: ::std::borrow::Cow::Borrowed(env!("CARGO_MANIFEST_DIR")),
             source: ::std::borrow::Cow::Borrowed($crate::private::kernel_text!($dir, $name, ".cu")),
             headers: ::std::borrow::Cow::Borrowed($crate::private::kernel_headers!($dir, $name)),
-            ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed($crate::private::kernel_text!(
-                $dir, "ptx", $name, ".ptx"
-            ))),
+            ptx: $crate::embedded_ptx!($dir, $name),
         }
+    };
+}
+
+/// The PTX that a program carries: 50 MB in all, which every crate, test and example of a build for development would hold.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! embedded_ptx {
+    ($dir:literal, $name:literal) => {
+        ::std::option::Option::None
+    };
+}
+
+#[cfg(not(debug_assertions))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! embedded_ptx {
+    ($dir:literal, $name:literal) => {
+        ::std::option::Option::Some(::std::borrow::Cow::Borrowed($crate::private::kernel_text!(
+            $dir, "ptx", $name, ".ptx"
+        )))
     };
 }
 
@@ -270,10 +290,9 @@ impl KernelSource {
         Current { text: unix_lines(&self.source), path: None, headers: headers.collect() }
     }
 
-    /// The shipped PTX: the file's, if it exists, else the embedded text.
-    fn shipped(&self) -> Option<String> {
-        let path = self.path()?;
-        let on_disk = std::fs::read(ship::shipped_path(&path)).ok();
+    /// The shipped PTX: the file's, if it exists, else the embedded text. `None` if neither is there.
+    pub fn shipped_ptx(&self) -> Option<String> {
+        let on_disk = self.path().and_then(|path| std::fs::read(ship::shipped_path(&path)).ok());
         // A damaged file may be no UTF-8 any more; its hash says so.
         let ptx = on_disk.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Some(unix_lines(&ptx.or_else(|| self.ptx.as_ref().map(|ptx| ptx.clone().into_owned()))?))
@@ -535,7 +554,13 @@ fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -
 
 /// The shipped PTX if it was made from this very source and is whole; else why it does not serve.
 fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, String> {
-    let ptx = source.shipped().ok_or("no PTX is shipped with it")?;
+    let ptx = source.shipped_ptx().ok_or_else(|| match source.path() {
+        Some(path) if !path.is_file() => format!(
+            "this program reads PTX from its checkout, and {} is not there; a build with --release carries it",
+            path.display()
+        ),
+        _ => "no PTX is shipped with it".to_owned(),
+    })?;
     let is_current = match ship::source_hash(&ptx) {
         Some(hash) => hash == current.hash(),
         None => return Err("the shipped PTX does not say which source it was made from".to_owned()),
@@ -590,7 +615,7 @@ mod tests {
 
     #[test]
     fn without_nvrtc_only_ptx_of_this_very_source_is_used() {
-        let ptx = SCALE_ADD.ptx.clone().unwrap();
+        let ptx = SCALE_ADD.shipped_ptx().unwrap();
         for target in [Target::Simulator, gpu(9, 0)] {
             let compiled = compile_with(&SCALE_ADD, &target, Err("none")).unwrap();
             assert_eq!(compiled.origin, Origin::Shipped);
@@ -625,6 +650,9 @@ mod tests {
             let unshipped = KernelSource::from_text("new", SCALE_ADD.source.clone());
             let error = compile_with(&unshipped, &target, Err("none")).unwrap_err();
             assert!(error.to_string().starts_with("new.cu has to be compiled (no PTX is shipped with it)"), "{error}");
+            let bare = KernelSource { ptx: None, ..away_from_sources(&SCALE_ADD) };
+            let error = compile_with(&bare, &target, Err("none")).unwrap_err().to_string();
+            assert!(error.contains("reads PTX from its checkout") && error.contains("--release"), "{error}");
         }
     }
 
@@ -633,7 +661,7 @@ mod tests {
     #[test]
     fn a_checkout_whose_lines_end_as_on_windows_takes_the_shipped_ptx() {
         let windows = |text: &str| text.replace('\n', "\r\n");
-        let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &windows(SCALE_ADD.ptx.as_deref().unwrap()));
+        let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &windows(&SCALE_ADD.shipped_ptx().unwrap()));
         let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
         assert_eq!(compiled.origin, Origin::Shipped);
         assert!(!compiled.ptx.contains('\r'));
@@ -686,7 +714,7 @@ mod tests {
             println!("skipped: no NVRTC on this machine");
             return;
         };
-        let damaged = SCALE_ADD.ptx.clone().unwrap().replace("fma", "add");
+        let damaged = SCALE_ADD.shipped_ptx().unwrap().replace("fma", "add");
         let (_dir, source) = on_disk(&SCALE_ADD.source, &damaged);
         let compiled = compile_with(&source, &Target::Simulator, Ok(nvrtc)).unwrap();
         assert!(compiled.ptx.contains("fma") && compiled.origin != Origin::Shipped);
@@ -701,7 +729,7 @@ mod tests {
         let compiled = compile_with(&SCALE_ADD, &gpu(9, 0), Ok(nvrtc)).unwrap();
         assert!(compiled.cubin.unwrap().starts_with(b"\x7fELF"));
         assert!(compiled.ptx.contains(".target sm_90"));
-        assert_eq!(ptx::entries(&compiled.ptx), ptx::entries(&SCALE_ADD.ptx.clone().unwrap()));
+        assert_eq!(ptx::entries(&compiled.ptx), ptx::entries(&SCALE_ADD.shipped_ptx().unwrap()));
 
         let newest = nvrtc.architectures().pop().unwrap();
         let compiled = compile_with(&SCALE_ADD, &gpu(99, 0), Ok(nvrtc)).unwrap();

@@ -169,8 +169,18 @@ impl HostValues {
 
     /// The same values in another type, as [`Element::from_f64`] rounds them.
     pub(crate) fn convert(&self, element: ElementType) -> HostValues {
+        /// Values that one thread converts at a time.
+        const PART: usize = 1 << 14;
+        // The threads' code is built for each result, not for each pair.
+        fn in_parts<U: Element>(len: usize, convert: &(dyn Fn(usize, &mut [U]) + Sync)) -> HostValues {
+            let mut converted = vec![U::zeroed(); len];
+            converted.par_chunks_mut(PART).enumerate().for_each(|(part, to)| convert(part * PART, to));
+            U::wrap(converted)
+        }
         fn convert<T: Element, U: Element>(values: &[T]) -> HostValues {
-            U::wrap(values.par_iter().map(|value| U::from_f64(value.to_f64())).collect())
+            in_parts(values.len(), &|start, to: &mut [U]| {
+                to.iter_mut().zip(&values[start..]).for_each(|(to, from)| *to = U::from_f64(from.to_f64()));
+            })
         }
         if element == self.element() {
             return self.clone();

@@ -3,6 +3,8 @@
 pub mod gallery;
 pub mod planted;
 
+use std::borrow::Cow;
+
 use crate::Device;
 use crate::compile::KernelSource;
 use crate::device::{DeviceChoice, DeviceGroup, SimOptions};
@@ -90,14 +92,15 @@ macro_rules! group_test {
     };
 }
 
-/// The kernel as a program has it that was copied away from its sources: what was embedded, and no folder.
+/// The kernel as a program built with `--release` has it that was copied away from its sources: all embedded, and no folder.
 ///
 /// # Panics
 /// If the folder exists that stands for one that does not.
 pub fn away_from_sources(source: &KernelSource) -> KernelSource {
     let folder = std::env::temp_dir().join("warp by warp was never built here");
     assert!(!folder.exists(), "{} must not exist", folder.display());
-    KernelSource { manifest_dir: folder.to_string_lossy().into_owned().into(), ..source.clone() }
+    let ptx = source.shipped_ptx().map(Cow::Owned);
+    KernelSource { manifest_dir: folder.to_string_lossy().into_owned().into(), ptx, ..source.clone() }
 }
 
 /// A simulator that sanitises every launch.

@@ -145,7 +145,7 @@ fn loops(architecture: &str) -> Table {
     for step in gemm::LADDER {
         let row = table.row().set(columns::STEP, step.title());
         let counted = first_kernel(step.source()).and_then(|kernel| {
-            let listing = listing(step.source(), architecture, kernel)?;
+            let listing = listing(step.source(), architecture, &kernel)?;
             let range = listing.main_loop(MULTIPLY_ADD).ok_or("this code has no loop with multiply-adds")?;
             Ok((listing, range))
         });
@@ -169,10 +169,11 @@ fn loops(architecture: &str) -> Table {
 }
 
 /// The first kernel of a file that takes B as it is.
-fn first_kernel(source: &KernelSource) -> std::result::Result<&str, String> {
-    let ptx = source.ptx.as_deref().unwrap_or_default();
+fn first_kernel(source: &KernelSource) -> std::result::Result<String, String> {
+    let ptx = source.shipped_ptx().unwrap_or_default();
     let mut entries = ptx.split(".entry ").skip(1).filter_map(|text| text.split('(').next());
-    entries.find(|name| name.starts_with("gemm_nn")).ok_or_else(|| format!("{} has no kernel gemm_nn", source.name))
+    let first = entries.find(|name| name.starts_with("gemm_nn")).map(str::to_owned);
+    first.ok_or_else(|| format!("{} has no kernel gemm_nn", source.name))
 }
 
 /// The shipped PTX of a kernel, compiled for `architecture`.

@@ -158,7 +158,7 @@ fn of_kernel<'c>(compiled: &'c [Compiled], tile: &Tile) -> std::result::Result<&
 
 /// Registers of a producer's thread and a consumer's, if they are not those of the start: `40, 232`.
 fn handed_on(tile: &Tile) -> Option<String> {
-    let ptx = tile.source.ptx.as_deref()?;
+    let ptx = tile.source.shipped_ptx()?;
     let kernel = ptx.split(".entry ").find(|text| text.split('(').next() == Some(&*tile.kernel))?;
     let of = |direction: &str| {
         let (_, rest) = kernel.split_once(&format!("setmaxnreg.{direction}.sync.aligned.u32 "))?;
