@@ -283,7 +283,7 @@ impl Record {
         let fail = |reason: &str| Err(Error::Record { path: path.to_owned(), reason: reason.to_owned() });
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match (path.is_dir(), parent.is_dir()) {
-            (true, _) => fail("it is a directory; --save needs a file's name"),
+            (true, _) => fail("it is a directory, and a file's name is needed"),
             (_, false) => fail("its directory does not exist"),
             _ => replace::can_write(path).or_else(|error| fail(&format!("it cannot be written: {error}"))),
         }

@@ -17,7 +17,7 @@ use phase4_fusion::models::runner::Runner;
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::mean_difference;
 use crate::tables::peers::{
-    CPU, PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, Peer, about_cpu, is_quick, on_cpu,
+    CPU, OF_EAGER, PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, Peer, about_cpu, is_quick, on_cpu,
 };
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -44,7 +44,6 @@ pub(crate) mod versions {
     pub const PLANNED: [&str; 3] = [PLANNED_F32, "planned tf32", "planned f16"];
     pub const PLANNED_F32: &str = "planned f32";
 }
-const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1).level_at(100);
 pub(crate) const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
 
 const COLUMNS: &[ColumnSpec] = &[

@@ -31,6 +31,9 @@ pub(crate) const PYTORCH_COMPILED_GRAPH: &str = "compiled graph";
 /// cuBLASLt, by the [`fastest`] of its suggestions.
 pub(crate) const CUBLASLT: &str = "cuBLASLt";
 
+/// Of the speed that PyTorch has operation by operation, for tables of whole models. Without decimals, models fit 100 columns.
+pub(crate) const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 0).level_at(100);
+
 /// A way in which PyTorch runs a model.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {

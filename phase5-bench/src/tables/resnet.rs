@@ -21,7 +21,7 @@ use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::{self, Peer, by_host};
+use crate::tables::peers::{self, OF_EAGER, Peer, by_host};
 use crate::torch::{self, Mode, PeerRequest};
 
 const CONFIG: Config = Config::RESNET18;
@@ -38,7 +38,6 @@ pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 /// Images per second.
 pub(crate) const RATE: ColumnSpec = ColumnSpec::number("images_per_second", "images/s", 0);
 const OVER_CPU: ColumnSpec = ColumnSpec::number("over_cpu", "over the CPU", 2);
-const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1).level_at(100);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
 const LANE_MILLIONS_PER_IMAGE: ColumnSpec =
     ColumnSpec::number("lane_millions_per_image", "lane M per image", 1).on_simulator();

@@ -1,6 +1,6 @@
 //! `video`: a frame of the video U-Net, which is one forward pass over two latents of 64 × 64 and one diffusion step.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
 use common::prelude::*;
@@ -19,7 +19,9 @@ use phase4_fusion::models::plan::WithInputs;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::{CPU, PYTORCH_AUTOTUNED, PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, about_cpu, is_quick};
+use crate::tables::peers::{
+    CPU, OF_EAGER, PYTORCH_AUTOTUNED, PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, about_cpu, is_quick, on_cpu,
+};
 use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
@@ -41,7 +43,6 @@ pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 /// Of a frame.
 pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
-const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1).level_at(100);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
 pub(crate) const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "MiB of weights", 0).on_gpu();
 const PLANNED_MIB: ColumnSpec = ColumnSpec::number("planned_mib", "MiB planned", 0);
@@ -239,13 +240,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let (x, steps) = (Tensor::random(&[BATCH, unet::INPUTS, side, side], 1), [700.0; BATCH]);
         let times = Tensor::from_vec(&[BATCH], steps.to_vec())?;
         let cpu = Cpu::new();
-        let on_cpu = UNet::load(&cpu, config, &parameters)?;
-        let begin = Instant::now();
-        let expected = cpu.infer(&on_cpu.at(times.to_host()?), &x)?.into_vec()?;
-        let seconds = begin.elapsed().as_secs_f64();
-        drop(on_cpu);
+        let network = UNet::load(&cpu, config, &parameters)?;
+        let (timing, expected) = on_cpu(context, || cpu.infer(&network.at(times.to_host()?), &x)?.into_vec())?;
+        drop(network);
         if device.is_cuda() {
-            table.row().set_all(timed(CPU, Ok(1e3 * seconds))).finish("the others are compared with it");
+            table.row().set_all(timed(CPU, milliseconds(&Ok(timing)))).finish("the others are compared with it");
         }
 
         step(format!("{name}, unfused"));
@@ -293,7 +292,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
     );
     if device.is_cuda() {
-        table.note(format!("{} Run once.", about_cpu()));
+        table.note(about_cpu());
     }
     table.note("MiB planned: of activations. Fused: phase 4's plan, launched as a graph; the rest launch by launch.");
     if !context.only_summary && !context.is_hurried() {
