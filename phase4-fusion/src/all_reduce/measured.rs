@@ -14,6 +14,7 @@ pub const SIZES: [usize; 6] = [1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20, 
 pub const SMALL_SIZES: [usize; 2] = [1 << 10, 16 << 10];
 
 const BYTES: ColumnSpec = ColumnSpec::text("size", "size");
+const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
 const STEP: ColumnSpec = ColumnSpec::text("step", "step");
 const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
 const COPIES: ColumnSpec = ColumnSpec::number("copies", "copies", 0);
@@ -22,8 +23,8 @@ const RECEIVED: ColumnSpec = ColumnSpec::number("received_kib", "KiB in", 1);
 const MICROSECONDS: ColumnSpec = ColumnSpec::number("us", "µs", 1).on_gpu();
 const BUS: ColumnSpec = ColumnSpec::number("bus_gb_per_s", "GB/s", 1).on_gpu();
 const OF_NCCL: ColumnSpec = ColumnSpec::number("of_nccl", "% of NCCL", 0).on_gpu();
-const COLUMNS: [ColumnSpec; 10] =
-    [BYTES, STEP, LAUNCHES, COPIES, WAITS, RECEIVED, MICROSECONDS, BUS, OF_NCCL, columns::CHECK];
+const COLUMNS: [ColumnSpec; 11] =
+    [BYTES, GPUS, STEP, LAUNCHES, COPIES, WAITS, RECEIVED, MICROSECONDS, BUS, OF_NCCL, columns::CHECK];
 
 /// A way at a size.
 #[derive(Clone, Debug)]
@@ -197,16 +198,20 @@ impl Fillers {
     }
 }
 
-/// The table of [`measure`], and what in it is wrong.
+/// The table of [`measure`] on the first `counts` devices of a group, and what in it is wrong.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn table(group: &DeviceGroup, sizes: &[usize]) -> Result<(Table, Vec<String>)> {
-    let ranks = group.len();
+pub fn table(group: &DeviceGroup, counts: &[usize], sizes: &[usize]) -> Result<(Table, Vec<String>)> {
     let title = format!("sums over {}", group.describe());
     let mut table = TableBuilder::on(&group.devices()[0], &title, &COLUMNS);
     let mut wrong = Vec::new();
-    for row in measure(group, sizes)? {
+    let mut rows = Vec::new();
+    for &count in counts {
+        rows.extend(measure(&group.first(count), sizes)?.into_iter().map(|row| (count, row)));
+    }
+    rows.sort_by_key(|(_, row)| row.bytes);
+    for (ranks, row) in rows {
         let asked = |of: fn(&Asked) -> usize| {
             let count = row.asked.as_ref().map(|asked| of(asked) as f64);
             Cell::or_absent(count, "what a library queues is its own affair")
@@ -218,10 +223,12 @@ pub fn table(group: &DeviceGroup, sizes: &[usize]) -> Result<(Table, Vec<String>
             (None, _) => Cell::from("ok"),
         };
         let received = row.asked.as_ref().map(|asked| asked.most_received() as f64 / 1024.0);
-        wrong.extend(row.wrong.iter().map(|wrong| format!("{} at {}: {wrong}", row.way, size(row.bytes))));
+        let place = format!("{} at {} on {ranks} devices", row.way, size(row.bytes));
+        wrong.extend(row.wrong.iter().map(|wrong| format!("{place}: {wrong}")));
         table
             .row()
             .set(BYTES, size(row.bytes))
+            .set(GPUS, ranks)
             .set(STEP, row.way.as_str())
             .set(LAUNCHES, asked(|asked| asked.launches))
             .set(COPIES, asked(|asked| asked.copies))
@@ -237,7 +244,7 @@ pub fn table(group: &DeviceGroup, sizes: &[usize]) -> Result<(Table, Vec<String>
         "Launches, copies and waits for events: on all devices, for one sum; the host never waits. KiB in: over the links into the \
          device that gets most.",
     );
-    if ranks == 1 {
+    if counts.contains(&1) {
         table.note("One device has nothing to exchange: its sums are its values.");
     }
     if !group.is_sim() {

@@ -23,6 +23,6 @@ fn run(device: &Device) -> Result<Report> {
         #[cfg(feature = "cuda")]
         Device::Cuda(_) => DeviceGroup::open(DeviceChoice::Cuda(0), None)?,
     };
-    let (table, wrong) = table(&group, sizes(&group))?;
+    let (table, wrong) = table(&group, &[group.len()], sizes(&group))?;
     Ok(Report { tables: vec![table], wrong })
 }
