@@ -58,6 +58,7 @@ const FUNCTIONS: &[&str] = &[
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuMemsetD8Async",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuModuleGetFunction",
     "cuModuleLoadDataEx",
     "cuModuleUnload",
@@ -461,6 +462,26 @@ impl Module {
 impl Function {
     pub(crate) fn raw(&self) -> sys::CUfunction {
         self.function
+    }
+
+    /// Blocks of this size that all SMs together hold at once.
+    pub(crate) fn resident_blocks(&self, threads: u32, dynamic_shared: u32) -> Result<u32> {
+        self.allow_dynamic_shared(dynamic_shared)?;
+        let context = &self.module.0.context;
+        let count = || {
+            context.bind_to_thread()?;
+            // SAFETY: the function belongs to a loaded module.
+            let of_sm = unsafe {
+                result::occupancy::max_active_block_per_multiprocessor(
+                    self.function,
+                    threads as i32,
+                    dynamic_shared as usize,
+                )
+            }?;
+            let sms = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+            Ok((of_sm * sms).max(0) as u32)
+        };
+        count().map_err(|e| error("counting the blocks that fit", context, e))
     }
 
     /// Lets launches use up to `bytes` of dynamic shared memory, which beyond 48 KiB must be asked for.

@@ -173,7 +173,22 @@ impl Kernel {
         self.0.attributes
     }
 
-    /// cudarc's handle, for occupancy and other queries; `None` on the simulator.
+    /// Blocks of `threads` threads, with `dynamic_shared` bytes of shared memory beside what the source declares, that the device
+    /// holds at once; `None` on the simulator, which has no SMs. A grid of more runs in waves.
+    ///
+    /// # Errors
+    /// What the driver reports, such as more shared memory than a block may have.
+    pub fn resident_blocks(&self, threads: u32, dynamic_shared: u32) -> Result<Option<u32>> {
+        match &self.0.function {
+            #[cfg(feature = "cuda")]
+            Handle::Cuda(function) => function.resident_blocks(threads, dynamic_shared).map(Some),
+            #[cfg(not(feature = "cuda"))]
+            Handle::Cuda(never) => match *never {},
+            Handle::Sim(_) => Ok(None),
+        }
+    }
+
+    /// cudarc's handle, for other queries; `None` on the simulator.
     #[cfg(feature = "cuda")]
     pub fn cu_function(&self) -> Option<cudarc::driver::sys::CUfunction> {
         match &self.0.function {

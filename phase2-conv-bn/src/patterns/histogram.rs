@@ -6,7 +6,7 @@ use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 
-use super::{Answer, Pattern, PatternRun, Trial, count, random_u32};
+use super::{Answer, Pattern, PatternRun, Trial, count, random_u32, sharing_blocks};
 use crate::Step;
 
 /// All steps, in the order in which they are read.
@@ -77,11 +77,12 @@ impl ladder::Method for Method {
     fn load(step: &Step<Self>, device: &Device) -> Result<Histogram> {
         let module = device.load(&step.source)?;
         module.expect_constant("BINS", BINS)?;
+        let (kernel, threads) = (module.kernel("histogram")?, module.constant("THREADS")? as u32);
         let most_blocks = match step.method {
             Method::ThreadPerKey => None,
-            Method::Shares => Some(module.constant("BLOCKS")? as u32),
+            Method::Shares => Some(sharing_blocks(&kernel, threads, module.constant("BLOCKS")? as u32)?),
         };
-        Ok(Histogram { kernel: module.kernel("histogram")?, threads: module.constant("THREADS")? as u32, most_blocks })
+        Ok(Histogram { kernel, threads, most_blocks })
     }
 }
 

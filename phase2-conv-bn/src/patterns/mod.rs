@@ -56,6 +56,15 @@ pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     moving.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
 }
 
+/// Blocks of `threads` threads that share a list of any length: as many as the device holds at once, since a block more would run
+/// alone after the rest; on the simulator `most`.
+///
+/// # Errors
+/// What the driver reports.
+fn sharing_blocks(kernel: &Kernel, threads: u32, most: u32) -> Result<u32> {
+    Ok(kernel.resident_blocks(threads, 0)?.map_or(most, |fit| fit.clamp(1, most)))
+}
+
 /// A pattern, as commands and tables know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {

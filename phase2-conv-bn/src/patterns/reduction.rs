@@ -6,7 +6,7 @@ use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 
-use super::{Answer, Pattern, PatternRun, Trial, count, random_u32};
+use super::{Answer, Pattern, PatternRun, Trial, count, random_u32, sharing_blocks};
 use crate::Step;
 
 /// All steps, in the order in which they are read.
@@ -63,14 +63,14 @@ impl ladder::Method for Method {
     /// As [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Reduction> {
         let module = device.load(&step.source)?;
-        let threads = module.constant("THREADS")? as u32;
+        let (kernel, threads) = (module.kernel("reduce")?, module.constant("THREADS")? as u32);
         let most_blocks = match step.method {
             Method::ThreadPerValue => None,
-            Method::Shares => Some(module.constant("BLOCKS")? as u32),
+            Method::Shares => Some(sharing_blocks(&kernel, threads, module.constant("BLOCKS")? as u32)?),
         };
         // A block of the last step takes this many values a round.
         let per_thread = module.find_constant("PER_THREAD").map_or(1, |values| values.unsigned_abs() as u32);
-        Ok(Reduction { kernel: module.kernel("reduce")?, threads, per_thread, most_blocks })
+        Ok(Reduction { kernel, threads, per_thread, most_blocks })
     }
 }
 

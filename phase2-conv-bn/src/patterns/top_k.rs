@@ -6,7 +6,7 @@ use common::limits::fits_i32;
 use common::prelude::*;
 
 use super::radix_sort::Pairs;
-use super::{Pattern, PatternRun, Trial, count, random_u32};
+use super::{Pattern, PatternRun, Trial, count, random_u32, sharing_blocks};
 use crate::Step;
 
 /// All steps: there is one.
@@ -39,8 +39,8 @@ impl ladder::Method for Method {
     fn load(step: &Step<Self>, device: &Device) -> Result<TopK> {
         let module = device.load(&step.source)?;
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
+        let count_candidates = module.kernel("count_candidates")?;
         Ok(TopK {
-            count_candidates: module.kernel("count_candidates")?,
             choose_digit: module.kernel("choose_digit")?,
             count_winners: module.kernel("count_winners")?,
             scan_rows: module.kernel("scan_rows")?,
@@ -49,7 +49,8 @@ impl ladder::Method for Method {
             digits: constant("DIGITS")?,
             threads: constant("THREADS")?,
             tile: constant("TILE")?,
-            most_blocks: constant("BLOCKS")?,
+            most_blocks: sharing_blocks(&count_candidates, constant("THREADS")?, constant("BLOCKS")?)?,
+            count_candidates,
             scan_threads: constant("SCAN_THREADS")?,
             workspace: None,
         })
