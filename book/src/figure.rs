@@ -5,7 +5,8 @@
 //! ```
 //! `EXPRESSION` is as [`crate::expression`] has it.
 //! A single term is shown as its table shows it; a computed number needs its decimals. A time before divided by a time now may be
-//! said `as speed`: `a gain: 1.47 times the speed`, `a loss: …` or, within 1 %, `no change: …`. So the word is from the record too.
+//! said `as speed`: `a speed-up of 1.47×`, `a slowdown to 0.64×` or, within 1 %, `no change (1.00×)`. So the word is from the record
+//! too.
 
 use std::path::Path;
 
@@ -41,12 +42,11 @@ pub fn text(workspace: &Path, expression: &str) -> Result<String, RecordError> {
 
 /// What a step gained or lost, whose times before and now have this ratio.
 fn speed(ratio: f64) -> String {
-    let what = match ratio {
-        ratio if ratio >= 1.01 => "a gain",
-        ratio if ratio <= 0.99 => "a loss",
-        _ => "no change",
-    };
-    format!("{what}: {ratio:.2} times the speed")
+    match ratio {
+        ratio if ratio >= 1.01 => format!("a speed-up of {ratio:.2}×"),
+        ratio if ratio <= 0.99 => format!("a slowdown to {ratio:.2}×"),
+        ratio => format!("no change ({ratio:.2}×)"),
+    }
 }
 
 #[cfg(test)]
@@ -66,11 +66,11 @@ mod tests {
         assert_eq!(shown(&format!("1 + {IDLE} - {IDLE} to 0")), "1");
         assert_eq!(shown(r#"phase1-infra/vector-add@sim["n=1" : "idle threads"]"#), "255");
         for (ratio, said) in [
-            ("3 / 2", "a gain: 1.50 times the speed"),
-            ("101 / 100", "a gain: 1.01 times the speed"),
-            ("1009 / 1000", "no change: 1.01 times the speed"),
-            ("995 / 1000", "no change: 0.99 times the speed"),
-            ("98 / 100", "a loss: 0.98 times the speed"),
+            ("3 / 2", "a speed-up of 1.50×"),
+            ("101 / 100", "a speed-up of 1.01×"),
+            ("1009 / 1000", "no change (1.01×)"),
+            ("995 / 1000", "no change (0.99×)"),
+            ("98 / 100", "a slowdown to 0.98×"),
         ] {
             assert_eq!(shown(&format!("{ratio} as speed")), said);
         }

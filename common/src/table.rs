@@ -389,9 +389,8 @@ impl Table {
     }
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
-    /// notes too. Cells stay as they are; a narrow terminal gets columns without rules, with words broken over lines if need be, and
-    /// where these don't fit either, each row becomes a list. Nothing in it is for the
-    /// terminal to obey but colours, if it shows them.
+    /// notes too. If that is not enough, cells of text are as well. A narrow terminal gets columns without rules, and where these don't
+    /// fit either, each row becomes a list. Nothing in it is for the terminal to obey but colours, if it shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
         let (rows, notes) = self.shown();
         let width = terminal.width;
@@ -410,7 +409,11 @@ impl Table {
                     None => self.lists(&rows, terminal),
                 }
             }
-            None => self.frame(&rows, 0, Rules::Drawn, terminal.colors) + "\n",
+            None => {
+                let broken = [24, 20, 16, 12].map(|words| self.broken(&rows, words));
+                let fits = |rows: &&Vec<Vec<String>>| is_narrow(&self.frame(rows, 0, Rules::Drawn, false));
+                self.frame(broken.iter().find(fits).unwrap_or(&rows), 0, Rules::Drawn, terminal.colors) + "\n"
+            }
         };
         // The rest of a sentence is indented, to tell it from the next one.
         let sentence = |text: &str| wrap(text, width - 2).replace('\n', "\n  ") + "\n";
@@ -979,6 +982,16 @@ mod tests {
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
         assert!(shown.contains("│   twenty    │"), "{shown}");
         assert_eq!((shown.matches("title").count(), shown.matches("word").count()), (30, 60));
+    }
+
+    #[test]
+    fn texts_in_cells_are_broken_where_headings_do_not_make_room() {
+        let mut wide = Table::new("wide", (0..5).map(|i| Column::text(format!("{i}"))));
+        wide.row((0..5).map(|_| "a text of five words".into()));
+        let shown = wide.to_text();
+        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        assert!(shown.contains("│ a text of five │"), "{shown}");
+        assert_eq!(shown.matches("words").count(), 5, "{shown}");
     }
 
     const AHEAD: ColumnSpec = ColumnSpec::number("of_peer", "% of cuBLAS", 1).level_at(100);
