@@ -4,6 +4,7 @@ pub mod gallery;
 pub mod planted;
 
 use std::borrow::Cow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Device;
 use crate::compile::KernelSource;
@@ -76,6 +77,7 @@ macro_rules! group_test {
                 $(#[$attribute])*
                 #[test]
                 fn [<$name _cuda>]() {
+                    let _alone = $crate::private::alone_on_gpus();
                     if let Some(group) = $crate::private::gpus_for_test(stringify!($name), $count) {
                         [<$name _on>](group);
                     }
@@ -113,6 +115,14 @@ pub fn sim_for_test() -> Device {
 #[doc(hidden)]
 pub fn sims_for_test(count: u32) -> DeviceGroup {
     DeviceGroup::sim_with(count, SimOptions { sanitize: true, ..SimOptions::default() })
+}
+
+/// Held by a test while its kernels may wait for each other across GPUs: those of two such tests, each resident on one GPU of two,
+/// would wait for ever.
+#[doc(hidden)]
+pub fn alone_on_gpus() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// That many GPUs, or `None` after saying why the test is skipped.
