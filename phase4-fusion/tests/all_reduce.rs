@@ -8,7 +8,7 @@ use common::testing::planted::planted;
 use half::f16;
 use phase4_fusion::all_reduce::staged::{Protocol, Staged};
 use phase4_fusion::all_reduce::{
-    LADDER, Operands, Resident, Step, Summand, step07_resident, step08_flags_in_data, step09_tuned,
+    AllReduce, LADDER, Operands, Resident, Step, Summand, step07_resident, step08_flags_in_data, step09_tuned,
 };
 
 /// Around a vector of f32 and of f16, more than a block takes at once, and more than many blocks do.
@@ -269,6 +269,21 @@ fn tuned_changes_over_between_these_lengths() -> Result<()> {
     let small = step08_flags_in_data::most_bytes(16);
     assert!(4 * short <= small && small < 4 * long);
     steps(&[step09_tuned::STEP], &sanitising(16), &[short, long])
+}
+
+/// Launches tell which of the three added: one per device, or one per device and hand-over.
+#[test]
+fn tuned_takes_the_ring_for_the_largest_sums() -> Result<()> {
+    let (group, most) = (sanitising(4), 2048);
+    let mut operands = Operands::new(&group, most)?;
+    let mut tuned = step09_tuned::Tuned::new(&group, most, [1200, 4 * most])?;
+    for (len, launches, copies) in [(300, 4, 0), (301, 4, 0), (most - 1, 4, 0), (most, 12, 12)] {
+        operands.reset(len)?;
+        tuned.queue(&mut operands)?;
+        operands.check()?;
+        assert_eq!([operands.asked.launches, operands.asked.copies], [launches, copies], "{len} values");
+    }
+    Ok(())
 }
 
 /// Sums that are wrong are not taken for right ones.
