@@ -17,7 +17,7 @@ use ptx_sim::ptxas;
 pub struct Listing {
     /// The kernel's name.
     pub kernel: String,
-    /// Its instructions up to its end: behind it stand a jump to itself and `NOP`s, which no thread reaches.
+    /// Its instructions up to its end, which is followed by a jump to itself and `NOP`s, which no thread reaches.
     pub instructions: Vec<Instruction>,
 }
 

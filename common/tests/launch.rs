@@ -181,7 +181,7 @@ device_test! {
         let error = unsafe { launch.launch(LaunchConfig::linear(1, 1)) }.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "kernel `increment`: argument 1 is a null pointer of 8 bytes, the parameter has 4; it takes (u64, u32)"
+            "kernel `increment`: argument 2 is a null pointer of 8 bytes, the parameter has 4; it takes (u64, u32)"
         );
         Ok(())
     }
@@ -209,7 +209,7 @@ device_test! {
         let wide = unsafe { stream.launch_builder(&kernel).arg(&mut values).arg(&4u64).launch(config) };
         assert_eq!(
             wide.unwrap_err().to_string(),
-            "kernel `increment`: argument 1 is a value of 8 bytes, the parameter has 4; it takes (u64, u32)"
+            "kernel `increment`: argument 2 is a value of 8 bytes, the parameter has 4; it takes (u64, u32)"
         );
         let mut second = stream.alloc_zeros::<u32>(4)?;
         // SAFETY: rejected before it runs.
@@ -218,7 +218,7 @@ device_test! {
         };
         assert_eq!(
             buffer.unwrap_err().to_string(),
-            "kernel `increment`: argument 1 is a buffer's address of 8 bytes, the parameter has 4; it takes (u64, u32)"
+            "kernel `increment`: argument 2 is a buffer's address of 8 bytes, the parameter has 4; it takes (u64, u32)"
         );
         assert_eq!(stream.clone_dtoh(&values)?, [0; 4]);
         Ok(())

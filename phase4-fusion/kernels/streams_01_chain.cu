@@ -37,7 +37,7 @@ extern "C" __global__ void reverse_steps(unsigned *even, unsigned *odd, unsigned
         }
         meet(arrived, step + 1);
     }
-    // Nobody looks at the count any more once all blocks have come here: the last one sets it back.
+    // Once all blocks have arrived here, none reads the count again: the last one resets it.
     if (threadIdx.x == 0 && atomicAdd(arrived, 1) == steps * gridDim.x + gridDim.x - 1) {
         *arrived = 0;
     }

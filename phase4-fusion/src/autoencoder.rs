@@ -310,7 +310,7 @@ struct Linear {
     bias: Vec<f32>,
 }
 
-/// The linear layer that does to a row with mean 0 and variance 1 what the norm's scale and shift and the layer behind it do.
+/// The linear layer that does to a row with mean 0 and variance 1 what the norm's scale and shift and the layer after it do.
 fn behind_norm(parameters: &Parameters, norm: &str, linear: &str, inputs: usize, outputs: usize) -> Result<Linear> {
     let get = |name: String, shape: &[usize]| -> Result<&[f32]> { parameters.get(&name, shape)?.as_slice() };
     let scale = get(format!("{norm}.weight"), &[inputs])?;

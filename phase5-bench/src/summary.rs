@@ -134,12 +134,12 @@ fn lines() -> Vec<Line> {
         unet(
             "U-Net 879 M, f32",
             [
-                Not,
+                Of(&[CPU_ROW]),
                 Of(&[video::versions::UNFUSED]),
                 Of(&[video::versions::UNFUSED_GRAPH]),
                 Of(&[video::versions::FUSED_F32]),
             ],
-            &[PYTORCH_EAGER, PYTORCH_GRAPH, PYTORCH_COMPILED_GRAPH],
+            &[PYTORCH_EAGER, PYTORCH_GRAPH, video::versions::GRAPH_NHWC, PYTORCH_COMPILED_GRAPH],
         ),
         unet(
             "U-Net 879 M, f16",

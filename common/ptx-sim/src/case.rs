@@ -289,7 +289,7 @@ fn report(
         }
         compared.iter().try_for_each(|difference| writeln!(out, "{difference}"))?;
         if !options.sanitize && compared.iter().any(|difference| difference.different != 0) {
-            writeln!(out, "with --sanitize, races and reads of memory that nobody wrote are told")?;
+            writeln!(out, "with --sanitize, races and reads of memory that was never written are reported")?;
         }
     }
     out.flush()?;

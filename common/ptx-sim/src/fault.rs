@@ -170,7 +170,7 @@ impl FaultKind {
                  may only go to the next `wgmma.mma_async` of the same shape"
             }
             Self::TileInFlight => {
-                "wait with `wgmma.wait_group` before the tile is written anew, and tell the threads that write it: by a barrier, or an \
+                "wait with `wgmma.wait_group` before the tile is overwritten, and tell the threads that write it: by a barrier, or an \
                  arrival at an mbarrier"
             }
             Self::MissingWgmmaFence => {
@@ -191,7 +191,7 @@ impl FaultKind {
             }
             Self::CopyInFlight => {
                 "wait before the memory is touched: for a copy to shared memory at its mbarrier, for one to global memory with \
-                 `cp.async.bulk.wait_group` (with `.read`, if only the source is to be written anew)"
+                 `cp.async.bulk.wait_group` (with `.read`, if only the source is to be overwritten)"
             }
             Self::MissingProxyFence => {
                 "each thread that wrote executes `fence.proxy.async` after its writes and before the barrier that the copying thread \
@@ -210,7 +210,7 @@ impl FaultKind {
             }
             Self::SharedRace => {
                 "put a `__syncthreads()` between the write and the accesses of other threads: before the first read, and again \
-                 before the buffer is written anew. Among lanes of one warp `__syncwarp()` is enough"
+                 before the buffer is overwritten. Among lanes of one warp `__syncwarp()` is enough"
             }
             Self::GlobalRace => {
                 "nothing orders threads of different blocks within a launch: combine with `atomicAdd`, hand over with \

@@ -498,7 +498,7 @@ impl<'a> LaunchArgs<'a> {
                 count(params.len(), "parameter")
             ));
         }
-        for (i, (slot, param)) in self.slots.iter().zip(params).enumerate() {
+        for (number, (slot, param)) in (1..).zip(self.slots.iter().zip(params)) {
             let (what, bytes) = match slot {
                 Slot::Value { bytes, .. } => ("a value", *bytes),
                 Slot::Read(_) | Slot::Write(_) | Slot::Peer(_) | Slot::PeerMut(_) | Slot::Again(_) => {
@@ -511,7 +511,7 @@ impl<'a> LaunchArgs<'a> {
             };
             if bytes != param.bytes as usize {
                 return wrong(format!(
-                    "argument {i} is {what} of {}, the parameter has {}",
+                    "argument {number} is {what} of {}, the parameter has {}",
                     count(bytes, "byte"),
                     param.bytes
                 ));

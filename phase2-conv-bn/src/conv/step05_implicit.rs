@@ -6,10 +6,10 @@
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "ms"] -->1.1766<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "tflops"] -->6.29<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=im2col" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "ms"] as speed -->a loss: 0.35 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=im2col" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "ms"] as speed -->a slowdown to 0.35×<!-- /figure --> compared with the step before.
 //! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "ms"] -->0.2415<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "tflops"] -->0.96<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=im2col" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "ms"] as speed -->a loss: 0.58 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=im2col" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "ms"] as speed -->a slowdown to 0.58×<!-- /figure --> compared with the step before.
 //! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use common::prelude::*;

@@ -5,10 +5,10 @@
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=thread tile" : "ms"] -->0.2470<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=thread tile" : "tflops"] -->29.96<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=offset table" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=thread tile" : "ms"] as speed -->a gain: 3.50 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=offset table" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=thread tile" : "ms"] as speed -->a speed-up of 3.50×<!-- /figure --> compared with the step before.
 //! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=thread tile" : "ms"] -->0.3230<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=thread tile" : "tflops"] -->0.72<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=offset table" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=thread tile" : "ms"] as speed -->a loss: 0.54 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=offset table" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=thread tile" : "ms"] as speed -->a slowdown to 0.54×<!-- /figure --> compared with the step before.
 //! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use common::prelude::*;

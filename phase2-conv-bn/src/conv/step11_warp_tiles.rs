@@ -6,10 +6,10 @@
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "ms"] -->0.2115<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "tflops"] -->34.98<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "ms"] as speed -->a gain: 1.01 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "ms"] as speed -->a speed-up of 1.01×<!-- /figure --> compared with the step before.
 //! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "ms"] -->0.0325<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "tflops"] -->7.11<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "ms"] as speed -->a loss: 0.99 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "ms"] as speed -->a slowdown to 0.99×<!-- /figure --> compared with the step before.
 //! Shared wavefronts: the `conv-3x3` table of `cargo run -p phase2-conv-bn -- conv`. The `conv` table of `cargo run -p
 //! phase5-bench` has the other shapes.
 

@@ -6,10 +6,10 @@
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] -->0.1945<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "tflops"] -->38.05<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cp.async" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] as speed -->a gain: 1.17 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cp.async" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] as speed -->a speed-up of 1.17×<!-- /figure --> compared with the step before.
 //! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] -->0.0396<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "tflops"] -->5.84<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cp.async" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] as speed -->a gain: 1.25 times the speed<!-- /figure --> of the step before.
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cp.async" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] as speed -->a speed-up of 1.25×<!-- /figure --> compared with the step before.
 //! The counts hardly change. The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use common::prelude::*;

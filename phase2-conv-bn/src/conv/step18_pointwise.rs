@@ -6,7 +6,7 @@
 //!
 //! Measured on an H200, 64 → 128 channels, 1×1 with stride 2, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "ms"] -->0.0252<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "tflops"] -->16.30<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=tuned tiles" : "ms"] / phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "ms"] as speed -->a loss: 0.75 times the speed<!-- /figure --> of `tuned tiles`.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=tuned tiles" : "ms"] / phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "ms"] as speed -->a slowdown to 0.75×<!-- /figure --> compared with `tuned tiles`.
 //! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use common::prelude::*;

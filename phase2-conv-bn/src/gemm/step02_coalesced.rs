@@ -5,7 +5,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=coalesced" : "ms"] to 2 -->23.79<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=coalesced" : "tflops"] -->5.78<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "ms"] / phase5-bench/gemm["4096³" "step=coalesced" : "ms"] as speed -->a gain: 11.60 times the speed<!-- /figure --> of step 1.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "ms"] / phase5-bench/gemm["4096³" "step=coalesced" : "ms"] as speed -->a speed-up of 11.60×<!-- /figure --> compared with step 1.
 //! The `gemm` table of `cargo run -p phase2-conv-bn -- gemm` shows the sectors per request. With B transposed the lanes still read
 //! B down a column; the `gemm-transposed` table shows that too.
 

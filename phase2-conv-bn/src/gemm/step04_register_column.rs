@@ -5,7 +5,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] to 2 -->8.24<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.68<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "ms"] / phase5-bench/gemm["4096³" "step=register column" : "ms"] as speed -->a gain: 1.98 times the speed<!-- /figure --> of step 3.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "ms"] / phase5-bench/gemm["4096³" "step=register column" : "ms"] as speed -->a speed-up of 1.98×<!-- /figure --> compared with step 3.
 //! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts.
 
 use common::kernel_source;

@@ -5,7 +5,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "ms"] to 2 -->3.93<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "tflops"] -->34.99<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] / phase5-bench/gemm["4096³" "step=register tile" : "ms"] as speed -->a gain: 2.10 times the speed<!-- /figure --> of step 4.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] / phase5-bench/gemm["4096³" "step=register tile" : "ms"] as speed -->a speed-up of 2.10×<!-- /figure --> compared with step 4.
 //! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts. Registers: the `resources` table.
 
 use common::kernel_source;

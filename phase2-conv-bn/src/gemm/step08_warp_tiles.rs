@@ -6,7 +6,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] to 2 -->3.50<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "tflops"] -->39.25<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=no conflicts" : "ms"] / phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] as speed -->no change: 0.99 times the speed<!-- /figure --> of step 7.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=no conflicts" : "ms"] / phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] as speed -->no change (0.99×)<!-- /figure --> compared with step 7.
 //! The wavefronts are fewer (`gemm` table of `cargo run -p phase2-conv-bn -- gemm`), but shared memory was not the limit any more.
 
 use common::kernel_source;

@@ -7,7 +7,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=double buffer" : "ms"] to 2 -->3.18<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=double buffer" : "tflops"] -->43.21<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] / phase5-bench/gemm["4096³" "step=double buffer" : "ms"] as speed -->a gain: 1.10 times the speed<!-- /figure --> of step 8.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] / phase5-bench/gemm["4096³" "step=double buffer" : "ms"] as speed -->a speed-up of 1.10×<!-- /figure --> compared with step 8.
 //! The counts hardly change.
 
 use common::kernel_source;

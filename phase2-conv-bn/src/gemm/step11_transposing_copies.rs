@@ -6,7 +6,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=async transpose" : "ms"] to 2 -->2.90<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=async transpose" : "tflops"] -->47.34<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=whole tiles" : "ms"] / phase5-bench/gemm["4096³" "step=async transpose" : "ms"] as speed -->a gain: 1.06 times the speed<!-- /figure --> of step 10.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=whole tiles" : "ms"] / phase5-bench/gemm["4096³" "step=async transpose" : "ms"] as speed -->a speed-up of 1.06×<!-- /figure --> compared with step 10.
 //! Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`. Registers: the `resources` table.
 
 use common::kernel_source;

@@ -6,7 +6,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "ms"] to 2 -->2.88<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "tflops"] -->47.65<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=four stages" : "ms"] / phase5-bench/gemm["4096³" "step=read ahead" : "ms"] as speed -->no change: 1.00 times the speed<!-- /figure --> of step 12.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=four stages" : "ms"] / phase5-bench/gemm["4096³" "step=read ahead" : "ms"] as speed -->no change (1.00×)<!-- /figure --> compared with step 12.
 //! Registers: the `resources` table.
 
 use common::kernel_source;

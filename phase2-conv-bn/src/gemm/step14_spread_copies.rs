@@ -5,7 +5,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=spread copies" : "ms"] to 2 -->3.27<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=spread copies" : "tflops"] -->42.05<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "ms"] / phase5-bench/gemm["4096³" "step=spread copies" : "ms"] as speed -->a loss: 0.88 times the speed<!-- /figure --> of step 13.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "ms"] / phase5-bench/gemm["4096³" "step=spread copies" : "ms"] as speed -->a slowdown to 0.88×<!-- /figure --> compared with step 13.
 //! The counts do not change.
 
 use common::kernel_source;

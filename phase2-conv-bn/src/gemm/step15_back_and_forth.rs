@@ -6,7 +6,7 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=back and forth" : "ms"] to 2 -->3.11<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=back and forth" : "tflops"] -->44.24<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=spread copies" : "ms"] / phase5-bench/gemm["4096³" "step=back and forth" : "ms"] as speed -->a gain: 1.05 times the speed<!-- /figure --> of step 14.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=spread copies" : "ms"] / phase5-bench/gemm["4096³" "step=back and forth" : "ms"] as speed -->a speed-up of 1.05×<!-- /figure --> compared with step 14.
 //! The counts do not change.
 
 use common::kernel_source;

@@ -6,9 +6,9 @@
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=tuned tiles" : "ms"] to 2 -->2.65<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=tuned tiles" : "tflops"] -->51.78<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "ms"] / phase5-bench/gemm["4096³" "step=tuned tiles" : "ms"] as speed -->a gain: 1.26 times the speed<!-- /figure --> of step 17.
+//! which is <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "ms"] / phase5-bench/gemm["4096³" "step=tuned tiles" : "ms"] as speed -->a speed-up of 1.26×<!-- /figure --> compared with step 17.
 //! At 256³ it takes <!-- figure: phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] -->0.0063<!-- /figure --> ms,
-//! which is <!-- figure: phase5-bench/gemm["256³" "step=slices" : "ms"] / phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] as speed -->a gain: 5.01 times the speed<!-- /figure --> of step 17.
+//! which is <!-- figure: phase5-bench/gemm["256³" "step=slices" : "ms"] / phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] as speed -->a speed-up of 5.01×<!-- /figure --> compared with step 17.
 //! On an H200 another tile is best from [`TileShape::tiles_each`] of them per SM.
 
 use common::kernel_source;

@@ -28,7 +28,7 @@ pub static LADDER: &[Step] = &[NAIVE, TUNED, LIBRARY];
 ///
 /// Measured for 1024 × 784 → 2048 on an H200, in the `linear-relu` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] -->4.0321<!-- /figure --> ms.
-/// Against the library's two launches that is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] as speed -->a loss: 0.02 times the speed<!-- /figure -->.
+/// Against the library's two launches that is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] as speed -->a slowdown to 0.02×<!-- /figure -->.
 pub const NAIVE: Step = Step {
     number: 1,
     name: "naive",
@@ -40,14 +40,14 @@ pub const NAIVE: Step = Step {
 /// Change: the product.
 ///
 /// Measured as step 1: it takes <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] -->0.0770<!-- /figure --> ms,
-/// which is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] as speed -->a gain: 52.37 times the speed<!-- /figure --> of step 1.
+/// which is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] as speed -->a speed-up of 52.37×<!-- /figure --> compared with step 1.
 pub const TUNED: Step =
     Step { number: 2, name: "tuned", idea: "the GEMM ladder's best with its epilogue", source: None };
 
 /// The yardstick: cuBLAS's product, then bias and ReLU in place.
 ///
 /// Measured as step 1: it takes <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] -->0.0830<!-- /figure --> ms;
-/// step 2 against it is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] as speed -->a gain: 1.08 times the speed<!-- /figure -->.
+/// step 2 against it is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] as speed -->a speed-up of 1.08×<!-- /figure -->.
 pub const LIBRARY: Step = Step {
     number: 3,
     name: "cuBLAS + ReLU",

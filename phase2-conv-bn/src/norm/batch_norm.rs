@@ -35,7 +35,7 @@ pub const NAIVE: Step<Method> = Step {
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] -->0.2253<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "gbps"] -->2380<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=naive" : "ms"] / phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] as speed -->a gain: 1.25 times the speed<!-- /figure --> of step 1.
+/// which is <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=naive" : "ms"] / phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] as speed -->a speed-up of 1.25×<!-- /figure --> compared with step 1.
 /// Instructions per element fall by a fifth as the simulator counts them, where a division is one.
 pub const SCALE_SHIFT: Step<Method> = Step {
     number: 2,
@@ -51,7 +51,7 @@ pub const SCALE_SHIFT: Step<Method> = Step {
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "ms"] -->0.1311<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "gbps"] -->4091<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] / phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "ms"] as speed -->a gain: 1.72 times the speed<!-- /figure --> of step 2.
+/// which is <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] / phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "ms"] as speed -->a speed-up of 1.72×<!-- /figure --> compared with step 2.
 pub const VECTORISED: Step<Method> = Step {
     number: 3,
     name: "vectorised",

@@ -30,7 +30,7 @@ pub const NAIVE: Step<Method> = Step {
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] -->0.1341<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=ReLU" "step=vectorised" : "gbps"] -->4000<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "ms"] / phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] as speed -->a gain: 1.49 times the speed<!-- /figure --> of step 1.
+/// which is <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "ms"] / phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] as speed -->a speed-up of 1.49×<!-- /figure --> compared with step 1.
 pub const VECTORISED: Step<Method> = Step {
     number: 2,
     name: "vectorised",

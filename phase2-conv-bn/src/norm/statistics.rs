@@ -30,7 +30,7 @@ pub const NAIVE: Step<Method> = Step {
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] -->0.5221<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "gbps"] -->514<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=naive" : "ms"] / phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] as speed -->a gain: 116.15 times the speed<!-- /figure --> of step 1.
+/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=naive" : "ms"] / phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] as speed -->a speed-up of 116.15×<!-- /figure --> compared with step 1.
 pub const SHARED: Step<Method> = Step {
     number: 2,
     name: "shared memory",
@@ -46,7 +46,7 @@ pub const SHARED: Step<Method> = Step {
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] -->0.0675<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "gbps"] -->3972<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] / phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] as speed -->a gain: 7.73 times the speed<!-- /figure --> of step 2.
+/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] / phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] as speed -->a speed-up of 7.73×<!-- /figure --> compared with step 2.
 pub const SHUFFLE: Step<Method> = Step {
     number: 3,
     name: "shuffles",
@@ -61,7 +61,7 @@ pub const SHUFFLE: Step<Method> = Step {
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] -->0.0782<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=statistics" "step=Welford" : "gbps"] -->3427<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] / phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] as speed -->a loss: 0.86 times the speed<!-- /figure --> of step 3.
+/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] / phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] as speed -->a slowdown to 0.86×<!-- /figure --> compared with step 3.
 /// The variance at a large mean is in `tests/statistics.rs`.
 pub const WELFORD: Step<Method> = Step {
     number: 4,

@@ -24,7 +24,7 @@ const EPILOGUE: ColumnSpec = ColumnSpec::number("epilogue", "in the epilogue, 10
 const WEIGHTS: ColumnSpec = ColumnSpec::number("weights", "in the weights, 10⁻⁶", 1);
 const MEAN: ColumnSpec = ColumnSpec::number("mean", "|μ| ÷ σ", 0);
 const SEPARATE: ColumnSpec = ColumnSpec::number("separate", "before the product, 10⁻⁶", 0);
-const FUSED: ColumnSpec = ColumnSpec::number("fused", "behind it, 10⁻⁶", 0);
+const FUSED: ColumnSpec = ColumnSpec::number("fused", "after it, 10⁻⁶", 0);
 const RATIO: ColumnSpec = ColumnSpec::number("ratio", "ratio", 2);
 
 fn run(device: &Device) -> Result<Report> {
@@ -74,7 +74,7 @@ fn batch_norm(device: &Device, report: &mut Report) -> Result<()> {
 
 fn layer_norm(device: &Device, report: &mut Report) -> Result<()> {
     const SIZE: [usize; 3] = [64, 128, 64];
-    let title = "LayerNorm before the linear layer's product, or behind it";
+    let title = "LayerNorm before the linear layer's product, or after it";
     let mut table = TableBuilder::on(device, title, &[TYPE, MEAN, SEPARATE, FUSED, RATIO, columns::CHECK]);
     for precision in PRECISIONS {
         for mean in [0.0, 1.0, 4.0, 16.0, 64.0, 256.0] {

@@ -41,10 +41,10 @@ pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "
 /// One of [`versions`].
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 /// Of a frame.
-pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
+pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2);
 const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
-pub(crate) const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "MiB of weights", 0).on_gpu();
+pub(crate) const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "weight MiB", 0).on_gpu();
 const PLANNED_MIB: ColumnSpec = ColumnSpec::number("planned_mib", "MiB planned", 0);
 
 const COLUMNS: &[ColumnSpec] = &[

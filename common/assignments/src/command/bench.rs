@@ -137,8 +137,8 @@ fn solutions(session: &Session, device: Option<DeviceChoice>, shell: &mut Shell)
     }
     bar.finish();
     table.note(
-        "Values are right at all sizes. Medians of 20 runs; before each, the cache is filled with other data. GB/s: of the bytes that \
-         have to be read and written at least.",
+        "Values are right at all sizes. Medians of 20 runs; before each, the cache is filled with other data. GB/s counts the \
+         bytes that any solution has to read and write.",
     );
     let table = table.finish();
     shell.table(&table)?;

@@ -45,7 +45,7 @@ pub fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Result<()
         }
     ))?;
     if repository.is_none() {
-        shell.print("Nobody said where the course can be cloned from: write it into the README, and set the variable COURSE_REPOSITORY\nof your organisation's workflows; or export again with --repository URL.\n")?;
+        shell.print("The address to clone the course from is not known: write it into the README, and set the variable COURSE_REPOSITORY\nof your organisation's workflows; or export again with --repository URL.\n")?;
     }
     Ok(())
 }

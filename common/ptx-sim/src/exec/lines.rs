@@ -135,7 +135,7 @@ impl Line {
         self.writer.words & !run.words == 0 || self.writer.moment <= since
     }
 
-    /// All words of the run have been written anew, by a line that [is quiet](Self::is_quiet) and whose last writer [is
+    /// All words of the run have been overwritten, by a line that [is quiet](Self::is_quiet) and whose last writer [is
     /// replaced](Self::replaces_writer).
     #[inline(always)]
     pub(super) fn write(&mut self, run: Run, number: u32, since: u32, [now, pc]: [u32; 2]) {

@@ -1,4 +1,4 @@
-// The barrier stands before the store: it orders nothing.
+// The barrier comes before the store, where it orders nothing.
 
 extern "C" __global__ void difference(const float *x, float *y, unsigned columns) {
     __shared__ float row[256];

@@ -1,4 +1,4 @@
-// The barrier stands between the store and the loads: the tile may be overwritten while it is still read.
+// The barrier is between the store and the loads: the tile may be overwritten while it is still read.
 
 extern "C" __global__ void rank_of(const float *x, unsigned *ranks, unsigned n) {
     __shared__ float tile[2][128];
