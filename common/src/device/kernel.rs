@@ -178,6 +178,7 @@ impl Kernel {
     ///
     /// # Errors
     /// What the driver reports, such as more shared memory than a block may have.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables))]
     pub fn resident_blocks(&self, threads: u32, dynamic_shared: u32) -> Result<Option<u32>> {
         match &self.0.function {
             #[cfg(feature = "cuda")]
