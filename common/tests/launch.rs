@@ -47,6 +47,22 @@ unsafe impl bytemuck::Pod for Mixed {}
 const DEPENDENT: KernelSource = kernel_source!("tests/kernels", "dependent");
 
 device_test! {
+    /// All SMs hold equally many; half the threads, and more shared memory, change how many.
+    fn resident_blocks_are_those_of_all_multiprocessors(device) {
+        let kernel = device.kernel(&SCALE_ADD, "scale_add")?;
+        let Some(multiprocessors) = device.properties().multiprocessors else {
+            assert_eq!(kernel.resident_blocks(256, 0)?, None);
+            return Ok(());
+        };
+        let of_sm = |threads, shared| Ok::<_, Error>(kernel.resident_blocks(threads, shared)?.unwrap() / multiprocessors);
+        assert_eq!(kernel.resident_blocks(1024, 0)?.unwrap() % multiprocessors, 0);
+        assert!(of_sm(1024, 0)? >= 1 && of_sm(512, 0)? >= 2 * of_sm(1024, 0)?);
+        assert!(of_sm(64, 40 << 10)? < of_sm(64, 0)?);
+        Ok(())
+    }
+}
+
+device_test! {
     /// Each launch reverses what the one before it wrote.
     fn dependent_launches_come_in_their_order(device) {
         let kernel = match device.kernel(&DEPENDENT, "reverse_add_one") {
