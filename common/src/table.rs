@@ -410,8 +410,11 @@ impl Table {
                 }
             }
             None => {
+                // A list is not a table of numbers: its sentences stay whole, for `grep`.
+                let has_numbers = self.columns.iter().any(|column| column.decimals.is_some());
                 let broken = [24, 20, 16, 12].map(|words| self.broken(&rows, words));
-                let fits = |rows: &&Vec<Vec<String>>| is_narrow(&self.frame(rows, 0, Rules::Drawn, false));
+                let fits =
+                    |rows: &&Vec<Vec<String>>| has_numbers && is_narrow(&self.frame(rows, 0, Rules::Drawn, false));
                 self.frame(broken.iter().find(fits).unwrap_or(&rows), 0, Rules::Drawn, terminal.colors) + "\n"
             }
         };
@@ -986,8 +989,9 @@ mod tests {
 
     #[test]
     fn texts_in_cells_are_broken_where_headings_do_not_make_room() {
-        let mut wide = Table::new("wide", (0..5).map(|i| Column::text(format!("{i}"))));
-        wide.row((0..5).map(|_| "a text of five words".into()));
+        let texts = (0..5).map(|i| Column::text(format!("{i}")));
+        let mut wide = Table::new("wide", texts.chain([Column::number("ms", 1)]));
+        wide.row((0..5).map(|_| "a text of five words".into()).chain([1.0.into()]));
         let shown = wide.to_text();
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
         assert!(shown.contains("│ a text of five │"), "{shown}");

@@ -185,8 +185,8 @@ group_test! {
 
     fn small_sums_are_pushed_and_others_read(group, 2) {
         let streams = streams(&group);
-        let most = step08_flags_in_data::most_bytes(2) / 4;
-        let mut reduce = Resident::new(&group, 8 * most)?;
+        let most = 1024;
+        let mut reduce = Resident::with_small(&group, 8 * most, 4 * most)?;
         for len in [301, most, most + 1] {
             let (mut buffers, all) = buffers::<f32>(&streams, len)?;
             group.synchronize()?;

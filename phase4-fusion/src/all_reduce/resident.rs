@@ -28,7 +28,15 @@ impl Resident {
     /// [`Error::Unsupported`] for more than [`MOST_RANKS`](super::MOST_RANKS) devices, and for GPUs that do not reach each other's memory;
     /// [`Error::OutOfMemory`]; as [`Device::kernel`].
     pub fn new(group: &DeviceGroup, most: usize) -> Result<Resident> {
-        let small = step08_flags_in_data::most_bytes(group.len()).min(most);
+        Resident::with_small(group, most, step08_flags_in_data::most_bytes(group.len()))
+    }
+
+    /// [`Resident::new`], with sums of up to `small` bytes pushed.
+    ///
+    /// # Errors
+    /// As [`Resident::new`].
+    pub fn with_small(group: &DeviceGroup, most: usize, small: usize) -> Result<Resident> {
+        let small = small.min(most);
         let pushed = Staged::new(group, small, &step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL)?;
         let read = Staged::new(group, most, &step07_resident::SOURCE, step07_resident::PROTOCOL)?;
         Ok(Resident { pushed, read })

@@ -162,20 +162,19 @@ pub struct Tuned {
     any: Gemm,
 }
 
+/// The steps of Hopper GPUs, by type.
+static HOPPER: [&[Step]; 4] = [
+    &[step12_tuned::STEP, step13_slices::STEP],
+    &[step12_tuned::TF32, step13_slices::TF32],
+    &[step12_tuned::E4M3],
+    &[step12_tuned::S8],
+];
+
 impl Tuned {
     /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
     pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
-        static STEPS: &[Step] = &[
-            step02_shared_tiles::STEP,
-            step06_fragments_ahead::STEP,
-            step12_tuned::STEP,
-            step13_slices::STEP,
-            step12_tuned::TF32,
-            step13_slices::TF32,
-            step12_tuned::E4M3,
-            step12_tuned::S8,
-        ];
-        STEPS.iter().map(Step::source)
+        static WITHOUT: &[Step] = &[step02_shared_tiles::STEP, step06_fragments_ahead::STEP];
+        WITHOUT.iter().chain(HOPPER.into_iter().flatten()).map(Step::source)
     }
 
     /// Loads the steps that it chooses from.
@@ -185,13 +184,7 @@ impl Tuned {
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         let mut tiles = Vec::new();
-        let steps: [&[Step]; 4] = [
-            &[step12_tuned::STEP, step13_slices::STEP],
-            &[step12_tuned::TF32, step13_slices::TF32],
-            &[step12_tuned::E4M3],
-            &[step12_tuned::S8],
-        ];
-        for steps in steps {
+        for steps in HOPPER {
             match Gemm::choice(steps, device) {
                 Ok(gemm) => tiles.push(gemm),
                 Err(error) if error.is_unsupported() => {}
