@@ -389,8 +389,8 @@ impl Table {
     }
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
-    /// notes too. If that is not enough, cells of text are as well. A narrow terminal gets columns without rules, and where these don't
-    /// fit either, each row becomes a list. Nothing in it is for the terminal to obey but colours, if it shows them.
+    /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules, and
+    /// where these don't fit either, each row becomes a list. Nothing in it is for the terminal to obey but colours, if it shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
         let (rows, notes) = self.shown();
         let width = terminal.width;
@@ -412,10 +412,11 @@ impl Table {
             None => {
                 // A list is not a table of numbers: its sentences stay whole, for `grep`.
                 let has_numbers = self.columns.iter().any(|column| column.decimals.is_some());
-                let broken = [24, 20, 16, 12].map(|words| self.broken(&rows, words));
-                let fits =
-                    |rows: &&Vec<Vec<String>>| has_numbers && is_narrow(&self.frame(rows, 0, Rules::Drawn, false));
-                self.frame(broken.iter().find(fits).unwrap_or(&rows), 0, Rules::Drawn, terminal.colors) + "\n"
+                let widths = [24, 20, 16, 12].into_iter().filter(|_| has_numbers);
+                let mut broken = widths.map(|words| self.broken(&rows, words));
+                let fits = |rows: &Vec<Vec<String>>| is_narrow(&self.frame(rows, 0, Rules::Drawn, false));
+                let rows = broken.find(fits).unwrap_or_else(|| rows.clone());
+                self.frame(&rows, 0, Rules::Drawn, terminal.colors) + "\n"
             }
         };
         // The rest of a sentence is indented, to tell it from the next one.

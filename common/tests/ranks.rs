@@ -270,6 +270,7 @@ fn gpus_with_nccl(test: &str) -> Option<DeviceGroup> {
 /// By NCCL, over all GPUs: the sum is as near to the exact one as additions in any order come, and a second run gives the same bits.
 #[test]
 fn nccl_adds_within_the_bound_and_repeats_its_bits_cuda() {
+    let _alone = common::private::alone_on_gpus();
     let Some(gpus) = gpus_with_nccl("nccl_adds_within_the_bound_and_repeats_its_bits") else { return };
     const COUNT: usize = 100_003;
     let size = gpus.len();
@@ -316,6 +317,7 @@ fn nccl_adds_within_the_bound_and_repeats_its_bits_cuda() {
 /// A rank that fails, and one that never calls: the others' streams end, and so do plain waits for them.
 #[test]
 fn nccl_ends_with_the_rank_that_fails_cuda() {
+    let _alone = common::private::alone_on_gpus();
     let Some(gpus) = gpus_with_nccl("nccl_ends_with_the_rank_that_fails") else { return };
     for late in [false, true] {
         let begin = Instant::now();

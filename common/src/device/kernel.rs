@@ -174,7 +174,7 @@ impl Kernel {
     }
 
     /// Blocks of `threads` threads, with `dynamic_shared` bytes of shared memory beside what the source declares, that the device
-    /// holds at once; `None` on the simulator, which has no SMs. A grid of more runs in waves.
+    /// holds at once; `None` on the simulator, so that counts do not depend on a device. A grid of more runs in waves.
     ///
     /// # Errors
     /// What the driver reports, such as more shared memory than a block may have.

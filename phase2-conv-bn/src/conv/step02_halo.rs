@@ -1,12 +1,12 @@
-//! Step 2: the input that a block of outputs covers, fetched once a channel into shared memory.
+//! Step 2: the input that a block of outputs covers, fetched once per channel into shared memory.
 //!
-//! Hypothesis: with a 3×3 window each input value is under nine windows of the same channel, so fetching it once a block cuts
+//! Hypothesis: with a 3×3 window each input value is under nine windows of the same channel, so fetching it once per block cuts
 //! the global loads of the input to about a seventh (324 values for 256 outputs, in place of 2304). Change: a halo tile in shared
-//! memory, two barriers a channel.
+//! memory, two barriers per channel.
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "ms"] -->4.0700<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "tflops"] -->1.82<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=direct" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "ms"] as speed -->a slowdown to 0.78×<!-- /figure --> of the direct step.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=direct" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "ms"] as speed -->a slowdown to 0.78×<!-- /figure --> compared with the direct step.
 //! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use common::prelude::*;

@@ -56,8 +56,8 @@ pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     moving.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
 }
 
-/// Blocks of `threads` threads that share a list of any length: as many as the device holds at once, since a block more would run
-/// alone after the rest; on the simulator `most`.
+/// Blocks of `threads` threads that share a list of any length: as many as the device holds at once, but at most `most`, since blocks
+/// beyond that would run as a second wave. On the simulator, `most`.
 ///
 /// # Errors
 /// What the driver reports.

@@ -198,7 +198,7 @@ impl Fillers {
     }
 }
 
-/// The table of [`measure`] on the first `counts` devices of a group, and what in it is wrong.
+/// The tables of [`measure`] for each of `counts`, on that many of the group's first devices, as one; and what in it is wrong.
 ///
 /// # Errors
 /// As [`measure`].

@@ -20,8 +20,9 @@ pub const STEP: Step = Step {
     }),
 };
 
-/// Bytes of a sum from which the ring is taken. On four H200 its events cost 130 µs more than flags, and it moved 351 GB/s at 1 GiB where
-/// step 6 moved 315; on two, 36 µs, 355 and 337. Both times even out near 230 MB.
+/// Bytes of a sum from which the ring is taken. On four H200s its events cost 130 µs more than flags, and it moved 351 GB/s at 1 GiB where
+/// step 6 moved 315; on two, 36 µs, 355 and 337. By these numbers the two steps break even at 240 to 270 MB. A line between the record's
+/// times at 64 MiB and 1 GiB says 130 to 180 MB, so this is the cautious end.
 pub const RING_BYTES: usize = 256 << 20;
 
 /// Sums of up to a number of values, by three steps.

@@ -12,7 +12,7 @@ use crate::all_reduce::measured::{sizes, table};
 /// The options of `all-reduce`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AllReduceArgs {
-    /// Numbers of GPUs, or of the devices of --device sim:N [default: all of them]
+    /// Number of GPUs, or of the devices of --device sim:N; several, as in 2,4, are measured one after the other [default: all]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     gpus: Vec<NonZeroUsize>,
     /// Bytes of the values of each device, a multiple of 4 [default: 1 KiB to 1 GiB, or two sizes on the simulator]
@@ -33,6 +33,8 @@ pub fn all_reduce(device: &DeviceArgs, args: &AllReduceArgs, shell: &mut Shell) 
     if counts.is_empty() {
         counts.push(group.len());
     }
+    counts.sort_unstable();
+    counts.dedup();
     say("device", group.describe());
     let bytes = if args.bytes.is_empty() { sizes(&group) } else { &args.bytes };
     if bytes.iter().any(|bytes| *bytes == 0 || !bytes.is_multiple_of(size_of::<f32>())) {
