@@ -278,7 +278,7 @@ fn tuned_takes_the_ring_for_the_largest_sums() -> Result<()> {
     let mut operands = Operands::new(&group, most)?;
     let mut tuned = step09_tuned::Tuned::new(&group, most, [1200, 4 * most])?;
     // Of four ranks, step 8 receives the others' values with their flags, the other two half as much again as a rank has.
-    let (pushed, least) = (|len| 6 * 4 * len, |len| 4 * len * 3 / 2);
+    let (pushed, least) = (|len: usize| 6 * 4 * len, |len: usize| 4 * len * 3 / 2);
     for (len, copies, received) in
         [(300, 0, pushed(300)), (304, 0, least(304)), (most - 16, 0, least(most - 16)), (most, 12, least(most))]
     {
