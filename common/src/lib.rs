@@ -100,7 +100,7 @@ pub mod prelude {
 /// Used by this crate's macros; not a public interface.
 #[doc(hidden)]
 pub mod private {
-    pub use crate::testing::{alone_on_gpus, cuda_for_test, gpus_for_test, sim_for_test, sims_for_test};
+    pub use crate::testing::{cuda_for_test, gpus_for_test, sim_for_test, sims_for_test};
     pub use kernel_headers::{kernel_headers, kernel_text};
     pub use pastey::paste;
 }

@@ -2,6 +2,7 @@
 //! of phase 4.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -258,20 +259,19 @@ fn wrong_arguments_are_refused_by_the_rank_itself() {
 }
 
 /// All GPUs, or `None` after saying why the test is skipped: there are fewer than two, or no NCCL.
-fn gpus_with_nccl(test: &str) -> Option<DeviceGroup> {
-    common::private::gpus_for_test(test, 2)?;
+fn gpus_with_nccl(test: &str) -> Option<(DeviceGroup, MutexGuard<'static, ()>)> {
+    let (_, alone) = common::private::gpus_for_test(test, 2)?;
     if let Err(tried) = common::probe::Library::Nccl.open() {
         println!("{test}: skipped, since NCCL is absent: {tried}");
         return None;
     }
-    DeviceGroup::open(DeviceChoice::Cuda(0), None).ok()
+    Some((DeviceGroup::open(DeviceChoice::Cuda(0), None).ok()?, alone))
 }
 
 /// By NCCL, over all GPUs: the sum is as near to the exact one as additions in any order come, and a second run gives the same bits.
 #[test]
 fn nccl_adds_within_the_bound_and_repeats_its_bits_cuda() {
-    let _alone = common::private::alone_on_gpus();
-    let Some(gpus) = gpus_with_nccl("nccl_adds_within_the_bound_and_repeats_its_bits") else { return };
+    let Some((gpus, _alone)) = gpus_with_nccl("nccl_adds_within_the_bound_and_repeats_its_bits") else { return };
     const COUNT: usize = 100_003;
     let size = gpus.len();
     let options = Options { transport: Transport::Nccl, ..Options::default() };
@@ -317,8 +317,7 @@ fn nccl_adds_within_the_bound_and_repeats_its_bits_cuda() {
 /// A rank that fails, and one that never calls: the others' streams end, and so do plain waits for them.
 #[test]
 fn nccl_ends_with_the_rank_that_fails_cuda() {
-    let _alone = common::private::alone_on_gpus();
-    let Some(gpus) = gpus_with_nccl("nccl_ends_with_the_rank_that_fails") else { return };
+    let Some((gpus, _alone)) = gpus_with_nccl("nccl_ends_with_the_rank_that_fails") else { return };
     for late in [false, true] {
         let begin = Instant::now();
         let options = Options { transport: Transport::Nccl, timeout: Duration::from_secs(10), ..Options::default() };

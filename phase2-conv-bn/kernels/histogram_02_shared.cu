@@ -6,8 +6,8 @@
 //        …                          │
 //     block B   keys ──→ own[256] ──┘
 //
-// Limited by same-address conflicts: lanes of a warp whose keys end in the same byte add to the same word of shared memory, one after
-// another. With random keys that happens to a few lanes, with skewed ones to most.
+// Limited by loads: every thread waits for its key before it asks for the next one. Lanes of a warp whose keys end in the same byte add
+// to the same word of shared memory; on an H200 that costs skewed keys no more time than random ones.
 
 constexpr unsigned THREADS = 512;
 constexpr unsigned BINS = 256;

@@ -12,7 +12,7 @@
 
 constexpr unsigned THREADS = 512;
 constexpr unsigned BINS = 256;
-// Copies of a block's counters; 32 KiB of them. Four blocks fit on an SM with 164 KiB of shared memory or more.
+// Copies of a block's counters; 32 KiB of them. On an SM with 164 KiB of shared memory or more registers leave room for three blocks.
 constexpr unsigned COPIES = 32;
 // The most blocks of a grid.
 constexpr unsigned BLOCKS = 640;

@@ -350,9 +350,7 @@ fn assert_none_left(mark: &str) {
 #[test]
 fn processes_exchange_by_nccl_cuda() {
     const TEST: &str = "processes_exchange_by_nccl";
-    if common::private::gpus_for_test(TEST, 2).is_none() {
-        return;
-    }
+    let Some(_gpus) = common::private::gpus_for_test(TEST, 2) else { return };
     if let Err(tried) = common::probe::Library::Nccl.open() {
         println!("{TEST}: skipped, since NCCL is absent: {tried}");
         return;

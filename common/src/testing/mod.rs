@@ -77,8 +77,7 @@ macro_rules! group_test {
                 $(#[$attribute])*
                 #[test]
                 fn [<$name _cuda>]() {
-                    let _alone = $crate::private::alone_on_gpus();
-                    if let Some(group) = $crate::private::gpus_for_test(stringify!($name), $count) {
+                    if let Some((group, _alone)) = $crate::private::gpus_for_test(stringify!($name), $count) {
                         [<$name _on>](group);
                     }
                 }
@@ -117,22 +116,17 @@ pub fn sims_for_test(count: u32) -> DeviceGroup {
     DeviceGroup::sim_with(count, SimOptions { sanitize: true, ..SimOptions::default() })
 }
 
-/// Held by a test while its kernels may wait for each other across GPUs: those of two such tests, each resident on one GPU of two,
-/// would wait for ever.
-#[doc(hidden)]
-pub fn alone_on_gpus() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// That many GPUs, or `None` after saying why the test is skipped.
+/// That many GPUs, for one test of this process at a time, which keeps the guard until it ends; or `None` after saying why it is
+/// skipped. Kernels that wait for each other across GPUs would wait for ever if two such tests each had one resident on a GPU of two.
 ///
 /// # Panics
 /// If there are fewer and `REQUIRE_CUDA` is 1, or the number of GPUs that have to be there and as many as `count`.
 #[doc(hidden)]
-pub fn gpus_for_test(test: &str, count: u32) -> Option<DeviceGroup> {
+pub fn gpus_for_test(test: &str, count: u32) -> Option<(DeviceGroup, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     match DeviceGroup::open(DeviceChoice::Cuda(0), Some(count as usize)) {
-        Ok(group) => Some(group),
+        Ok(group) => Some((group, alone)),
         Err(error) => {
             let required = std::env::var("REQUIRE_CUDA").ok().and_then(|value| value.parse::<u32>().ok());
             assert!(required.is_none_or(|gpus| gpus < count), "{test}: REQUIRE_CUDA is set, but {error}");

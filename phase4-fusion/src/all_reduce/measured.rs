@@ -14,7 +14,8 @@ pub const SIZES: [usize; 6] = [1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20, 
 pub const SMALL_SIZES: [usize; 2] = [1 << 10, 16 << 10];
 
 const BYTES: ColumnSpec = ColumnSpec::text("size", "size");
-const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
+/// How many take part.
+pub const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
 const STEP: ColumnSpec = ColumnSpec::text("step", "step");
 const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
 const COPIES: ColumnSpec = ColumnSpec::number("copies", "copies", 0);
@@ -115,8 +116,6 @@ pub fn measure(group: &DeviceGroup, sizes: &[usize]) -> Result<Vec<Row>> {
             rows.push(Row { way: way.clone(), bytes, asked, ms, nccl_ms, wrong });
         }
     }
-    // By size, NCCL first.
-    rows.sort_by_key(|row| row.bytes);
     Ok(rows)
 }
 
@@ -210,6 +209,7 @@ pub fn table(group: &DeviceGroup, counts: &[usize], sizes: &[usize]) -> Result<(
     for &count in counts {
         rows.extend(measure(&group.first(count), sizes)?.into_iter().map(|row| (count, row)));
     }
+    // By size; of each, fewer GPUs first, and NCCL before the steps.
     rows.sort_by_key(|(_, row)| row.bytes);
     for (ranks, row) in rows {
         let asked = |of: fn(&Asked) -> usize| {

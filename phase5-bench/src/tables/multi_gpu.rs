@@ -14,6 +14,7 @@ use common::timing::{Bench, Clock, NO_CLOCK, Timing};
 use media::photo::{self, Photo};
 use phase3_all_layers::models::{resnet, unet};
 use phase3_all_layers::nn::Parameters;
+pub(crate) use phase4_fusion::all_reduce::measured::GPUS;
 use phase4_fusion::commands::{resnet18, unet as unet_plan};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
@@ -28,7 +29,6 @@ use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 pub(crate) const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
 /// How it is divided.
 pub(crate) const WAY: ColumnSpec = ColumnSpec::text("way", "divided by");
-pub(crate) const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
 const RATE: ColumnSpec = ColumnSpec::number("per_second", "per s", 1).on_gpu();
 /// Of one batch or frame alone.
 const LATENCY: ColumnSpec = ColumnSpec::number("latency_ms", "latency, ms", 3).on_gpu();
