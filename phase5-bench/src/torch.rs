@@ -5,7 +5,7 @@
 //!
 //! Compiling a model with `max-autotune` may take many minutes. So each piece of work has a limit, of `PEER_LIMIT` or of what
 //! `WARP_PEER_LIMIT` says in seconds: one that takes longer is ended and has this as its reason, and the rest goes on in another process.
-//! All that is asked for at a time has one as well, `ALL_LIMIT` or `WARP_PYTORCH_LIMIT`; what compiles is asked for last. PyTorch
+//! All that is asked for at a time has one as well, `ALL_LIMIT` or `WARP_PYTORCH_LIMIT`; what compiles is measured last. PyTorch
 //! keeps on disk what it has compiled and tried, so a second run is through sooner.
 
 use std::collections::BTreeMap;
