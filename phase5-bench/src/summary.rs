@@ -124,7 +124,7 @@ fn lines() -> Vec<Line> {
             by: autoencoder::BY,
             ms: columns::MS,
             stages: [
-                Not,
+                Of(&[CPU_ROW]),
                 Of(&[autoencoder::versions::UNFUSED]),
                 Of(&[autoencoder::versions::UNFUSED_GRAPH]),
                 Of(&[autoencoder::versions::ONE_KERNEL, autoencoder::versions::PLANNED_F32]),

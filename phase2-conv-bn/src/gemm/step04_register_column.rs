@@ -4,7 +4,7 @@
 //! eight times, and does 9 loads for 8 multiply-adds: half. Change: 8 sums per thread, so a block of 512 threads covers 64×64.
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] to 2 -->8.24<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.68<!-- /figure --> TFLOP/s,
+//! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.67<!-- /figure --> TFLOP/s,
 //! which is <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "ms"] / phase5-bench/gemm["4096³" "step=register column" : "ms"] as speed -->a speed-up of 1.98×<!-- /figure --> compared with step 3.
 //! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts.
 

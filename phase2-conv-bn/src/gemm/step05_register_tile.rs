@@ -4,7 +4,7 @@
 //! 128 per thread, an SM holds 16 warps in place of up to 64. Change: 8×8 sums per thread, tiles of 128×128×16.
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "ms"] to 2 -->3.93<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "tflops"] -->34.99<!-- /figure --> TFLOP/s,
+//! or <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "tflops"] -->34.97<!-- /figure --> TFLOP/s,
 //! which is <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] / phase5-bench/gemm["4096³" "step=register tile" : "ms"] as speed -->a speed-up of 2.10×<!-- /figure --> compared with step 4.
 //! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts. Registers: the `resources` table.
 

@@ -6,7 +6,7 @@
 //! shared memory at the end.
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "ms"] to 2 -->3.34<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "tflops"] -->41.21<!-- /figure --> TFLOP/s,
+//! or <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "tflops"] -->41.19<!-- /figure --> TFLOP/s,
 //! which is <!-- figure: phase5-bench/gemm["4096³" "step=bands" : "ms"] / phase5-bench/gemm["4096³" "step=slices" : "ms"] as speed -->a slowdown to 0.93×<!-- /figure --> compared with step 16.
 //! Counts: shared wavefronts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`. Registers: the `resources` table.
 
