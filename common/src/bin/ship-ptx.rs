@@ -1,6 +1,6 @@
 //! Compiles every `kernels/*.cu` of the workspace to the PTX shipped beside it, or checks that it is up to date.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -9,6 +9,7 @@ use common::compile::ship::{self, Status};
 use common::progress::Progress;
 use common::table::Format;
 use common::{Error, Result};
+use rayon::prelude::*;
 
 /// Compile the workspace's kernels to the PTX that is shipped with them; needs NVRTC
 #[derive(Parser)]
@@ -29,6 +30,25 @@ fn main() -> ExitCode {
     Shell::new(Format::Text).going_on_if(true).run(|shell| run(&args, shell))
 }
 
+/// What became of a kernel.
+enum Outcome {
+    /// It was up to date.
+    Fresh,
+    /// Its PTX was written.
+    Compiled,
+    /// It is not up to date, and was only to be checked.
+    Amiss(Status),
+}
+
+fn ship_one(args: &Args, kernel: &Path, root: &Path) -> Result<Outcome> {
+    Ok(match ship::check(kernel, root)? {
+        Status::Fresh if !args.all => Outcome::Fresh,
+        status if args.check => Outcome::Amiss(status),
+        _ if ship::write(kernel, &ship::generate(kernel, root)?)? => Outcome::Compiled,
+        _ => Outcome::Fresh,
+    })
+}
+
 fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let here = std::env::current_dir().map_err(|source| Error::Io { path: ".".into(), source })?;
     let root =
@@ -39,26 +59,26 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
         args.kernels.iter().map(|kernel| here.join(kernel)).collect()
     };
     let progress = Progress::new(kernels.len() as u64, "kernels");
+    // Each takes NVRTC a quarter of a second on one core.
+    let outcomes = kernels.par_iter().map(|kernel| {
+        let label = kernel.strip_prefix(&root).unwrap_or(kernel).display().to_string();
+        let outcome = ship_one(args, kernel, &root);
+        progress.inc(1);
+        Ok((label, outcome?))
+    });
     let (mut well, mut written, mut fresh) = (true, 0, 0);
-    for kernel in &kernels {
-        let label = kernel.strip_prefix(&root).unwrap_or(kernel).display();
-        progress.set_message(label.to_string());
-        match ship::check(kernel, &root)? {
-            Status::Fresh if !args.all => fresh += 1,
-            status if args.check => {
+    for (label, outcome) in outcomes.collect::<Result<Vec<_>>>()? {
+        match outcome {
+            Outcome::Fresh => fresh += 1,
+            Outcome::Compiled => {
+                progress.println(format!("compiled: {label}"));
+                written += 1;
+            }
+            Outcome::Amiss(status) => {
                 progress.println(format!("{}: {label}", status.as_str()));
                 well = false;
             }
-            _ => {
-                if ship::write(kernel, &ship::generate(kernel, &root)?)? {
-                    progress.println(format!("compiled: {label}"));
-                    written += 1;
-                } else {
-                    fresh += 1;
-                }
-            }
         }
-        progress.inc(1);
     }
     progress.finish();
     if well {
