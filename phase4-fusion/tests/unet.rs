@@ -37,7 +37,10 @@ fn check(device: &Device, arithmetic: Arithmetic, steps: &[f32]) -> Result<()> {
         let report = compare(noise.as_slice()?, expected.as_slice()?, tolerance);
         println!("{arithmetic}: {}", report.unwrap_or_else(|wrong| panic!("{wrong}")));
     }
-    // A second pass allocates nothing, and gives the same bits.
+    // A second pass allocates nothing, and gives the same bits: on the simulator, where it takes ten seconds, in one arithmetic.
+    if device.is_sim() && arithmetic != Arithmetic::F32 {
+        return Ok(());
+    }
     let before = device.memory();
     device.reset_peak_memory();
     assert_eq!(runner.infer_all(&stream, &[&x, &steps])?.as_slice()?, noise.as_slice()?);
@@ -78,7 +81,7 @@ device_test! {
     }
 
     fn a_plan_is_captured_as_other_models_are(device) {
-        let plan = planned(&device, Arithmetic::F16, &[1, INPUTS, 8, 8])?;
+        let plan = plan(&device, NARROW, &NARROW.seeded(8), Arithmetic::F16, &[1, INPUTS, 8, 8])?;
         let (stream, x) = (device.stream(), Tensor::random(&[1, INPUTS, 8, 8], 4));
         let module = WithInputs { plan: &plan, inputs: vec![Tensor::full(&[1], 250.0).to_device(&device)?] };
         let mut planned = Planned::new(&device, &module, x.shape())?;

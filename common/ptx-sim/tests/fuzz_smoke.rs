@@ -1,9 +1,9 @@
 //! Broken PTX must be refused or run, never crash the host: seeded mutations of the tests' own files.
 //!
-//! Ten seconds by default; `PTX_SIM_FUZZ_SECONDS=600` for longer, `PTX_SIM_FUZZ_SEED` for other mutations. What fails is
+//! Three seconds by default; `PTX_SIM_FUZZ_SECONDS=600` for longer, `PTX_SIM_FUZZ_SEED` for other mutations. What fails is
 //! written to a file whose name is printed. With every overflow of the simulator a panic, for twenty minutes:
 //!
-//! `PTX_SIM_FUZZ_SECONDS=1200 cargo test --profile checked -p ptx-sim --test fuzz_smoke -- --nocapture`
+//! `PTX_SIM_FUZZ_SECONDS=1200 cargo checked --test fuzz_smoke -- --nocapture`
 //!
 //! `fuzz/` has the same target for cargo-fuzz, guided by coverage.
 
@@ -161,7 +161,7 @@ fn other_token<'t>(text: &'t str, random: &mut Random) -> &'t str {
 #[test]
 fn mutated_ptx_never_crashes() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let seconds = number("PTX_SIM_FUZZ_SECONDS", 10);
+    let seconds = number("PTX_SIM_FUZZ_SECONDS", 3);
     let corpus = corpus();
     assert!(corpus.len() > 1, "the tests have PTX files");
     let mut random = Random(number("PTX_SIM_FUZZ_SEED", 1));
