@@ -312,9 +312,8 @@ fn a_run_has_the_size_that_was_chosen_within_limits() {
     }
 }
 
-/// The process does not rely on the server's having looked.
-#[test]
-fn an_absurd_size_is_refused_by_the_run_too() {
+/// What the process that the server starts for a run of a kernel says, without a server.
+fn run_at(file: &str, sizes: &[usize]) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_book"))
         .arg("--run-kernel")
         .stdin(Stdio::piped())
@@ -322,12 +321,38 @@ fn an_absurd_size_is_refused_by_the_run_too() {
         .spawn()
         .unwrap();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let task = json!({ "workspace": workspace, "file": KERNEL, "sizes": [usize::MAX], "ptx": null });
+    let task = json!({ "workspace": workspace, "file": file, "sizes": sizes, "ptx": null });
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(format!("{task}\n").as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     drop(stdin);
-    let answer = String::from_utf8(output.stdout).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// At the size that their pages begin with: none of these kernels refuses it.
+#[test]
+fn products_and_attention_on_tensor_cores_run_at_their_usual_sizes() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut run = 0;
+    for entry in std::fs::read_dir(workspace.join("phase4-fusion/kernels")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_one = name.ends_with(".cu") && ["gemm_", "attention_"].iter().any(|begin| name.starts_with(begin));
+        if !is_one {
+            continue;
+        }
+        let file = format!("phase4-fusion/kernels/{name}");
+        let usual: Vec<usize> = Resizable::of(&file).unwrap().sizes().iter().map(|size| size.usual).collect();
+        let answer = run_at(&file, &usual);
+        assert!(answer.contains("\"right\""), "{name} at {usual:?}: {answer}");
+        run += 1;
+    }
+    assert!(run > 20, "only {run} kernels");
+}
+
+/// The process does not rely on the server's having looked.
+#[test]
+fn an_absurd_size_is_refused_by_the_run_too() {
+    let answer = run_at(KERNEL, &[usize::MAX]);
     assert!(answer.contains("n may be 0 to 65536 here") && !answer.contains("\"right\""), "{answer}");
 }
 
@@ -349,15 +374,19 @@ fn what_sizes_offer_makes_sense() {
             assert!(found.admit(&beyond).is_err(), "{name}");
         }
     }
-    assert!(sized > 100, "only {sized} kernels have sizes");
+    assert!(sized > 190, "only {sized} kernels have sizes");
 }
 
 /// The course's own kernels are right at the size that a page begins with, and at the least of each.
 #[test]
 fn problems_are_solved_at_their_usual_and_least_sizes() {
     let device = Device::sim();
-    let phases =
-        [phase1_infra::trials::PROBLEMS, phase2_conv_bn::trials::PROBLEMS, phase3_all_layers::trials::PROBLEMS];
+    let phases = [
+        phase1_infra::trials::PROBLEMS,
+        phase2_conv_bn::trials::PROBLEMS,
+        phase3_all_layers::trials::PROBLEMS,
+        phase4_fusion::trials::PROBLEMS,
+    ];
     for problem in phases.into_iter().flatten() {
         for of in [|size: &Size| size.usual, |size: &Size| size.least] {
             let sizes: Vec<usize> = problem.sizes.iter().map(of).collect();

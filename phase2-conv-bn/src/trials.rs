@@ -1,8 +1,11 @@
 //! The ladders at ragged, tiny and empty shapes against their references, for whoever has just changed a kernel. The report's parts have
 //! one shape each, with counts.
 
+use common::check::{Tolerance, compare};
+use common::ladder::{Outcome, StepResult};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
+use common::timing::Bench;
 use common::trial::{Problem, Size, Trial, Verdicts};
 
 use crate::conv::{self, step17_winograd, step19_winograd_4x4};
@@ -10,7 +13,10 @@ use crate::gemm::{self, Layout, plain};
 use crate::linear;
 use crate::linear::backward::{Backward, Gradients, Pass};
 use crate::linear::written::Written;
-use crate::patterns::{random_u32, scan, stencil, transpose};
+use crate::norm::ladders;
+use crate::patterns::radix_sort::{self, Pairs};
+use crate::patterns::sparse::{self, Csr};
+use crate::patterns::{histogram, random_u32, reduction, scan, stencil, top_k, transpose};
 use crate::report::gemm::GemmProblem;
 
 /// All trials, called like parts of the report.
@@ -69,17 +75,32 @@ pub static PROBLEMS: &[Problem] = &[
         run: |device, sizes| written_masks_of(device, &[triple(sizes)?]),
     },
     Problem {
-        families: &["scan"],
-        sizes: &[Size::new("n", [0, 1 << 15], 1000)],
-        run: |device, sizes| scans_of(device, sizes),
+        families: &["norm", "relu", "stats"],
+        sizes: &[
+            Size::new("images", [1, 8], 2),
+            Size::new("channels", [1, 16], 3),
+            Size::new("height and width", [1, 64], 9),
+        ],
+        run: |device, sizes| norms_of(device, triple(sizes)?),
+    },
+    Problem { families: &["reduce"], sizes: KEYS, run: reductions_of },
+    Problem { families: &["histogram"], sizes: KEYS, run: histograms_of },
+    Problem { families: &["scan"], sizes: KEYS, run: scans_of },
+    Problem { families: &["radix"], sizes: &[Size::new("n", [0, 1 << 13], 1000)], run: sorts_of },
+    Problem {
+        families: &["topk"],
+        sizes: &[Size::new("n", [64, 1 << 14], 1000), Size::new("k", [0, 64], 10)],
+        run: |device, sizes| selections_of(device, pair(sizes)?),
+    },
+    Problem {
+        families: &["spmv"],
+        sizes: &[Size::new("rows", [0, 512], 100), Size::new("non-zeros per row", [0, 64], 9)],
+        run: |device, sizes| sparse_products_of(device, pair(sizes)?),
     },
     Problem {
         families: &["transpose"],
         sizes: &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
-        run: |device, sizes| match sizes {
-            &[rows, columns] => transposes_of(device, &[[rows, columns]]),
-            _ => Err(Error::Invalid("a transposition takes rows and columns".into())),
-        },
+        run: |device, sizes| transposes_of(device, &[pair(sizes)?]),
     },
     Problem {
         families: &["stencil"],
@@ -87,6 +108,13 @@ pub static PROBLEMS: &[Problem] = &[
         run: |device, sizes| stencils_of(device, &[triple(sizes)?]),
     },
 ];
+
+/// The length of a list.
+const KEYS: &[Size] = &[Size::new("n", [0, 1 << 15], 1000)];
+
+fn pair(sizes: &[usize]) -> Result<[usize; 2]> {
+    sizes.try_into().map_err(|_| Error::Invalid(format!("two sizes were expected, not {sizes:?}")))
+}
 
 fn triple(sizes: &[usize]) -> Result<[usize; 3]> {
     sizes.try_into().map_err(|_| Error::Invalid(format!("three sizes were expected, not {sizes:?}")))
@@ -128,7 +156,7 @@ fn layers_of(device: &Device, [batch, inputs, outputs]: [usize; 3]) -> Result<Ve
         all.part(|all| {
             let mut y = Tensor::empty_on(device, &[batch, outputs])?;
             step.load(device)?.launch(&device.stream(), &x, &weight, &bias, &mut y)?;
-            let compared = common::check::compare(&y.into_vec()?, &expected.values, expected.tolerance());
+            let compared = compare(&y.into_vec()?, &expected.values, expected.tolerance());
             all.add(step.name(), compared);
             Ok(())
         })?;
@@ -159,7 +187,7 @@ fn gradients_of(
         for (what, found, expected) in
             [("dx", dx, &expected.input), ("dW", dweight, &expected.weight), ("dbias", dbias, &expected.bias)]
         {
-            let compared = common::check::compare(&found.into_vec()?, &expected.values, expected.tolerance());
+            let compared = compare(&found.into_vec()?, &expected.values, expected.tolerance());
             all.add(format!("{what} of {batch} × {inputs} → {outputs}"), compared);
         }
     }
@@ -187,7 +215,7 @@ fn plain_products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String
         let expected = reference::Gemm::new(a.as_slice()?, b.as_slice()?, m, n, k).all()?;
         let (a, b, mut c) = (a.to_device(device)?, b.to_device(device)?, Tensor::empty_on(device, &[m, n])?);
         plain::gemm_plain(&stream, &kernel, &a, &b, &mut c)?;
-        let compared = common::check::compare(&c.into_vec()?, &expected.values, expected.tolerance());
+        let compared = compare(&c.into_vec()?, &expected.values, expected.tolerance());
         all.add(format!("M = {m}, N = {n}, K = {k}"), compared);
     }
     Ok(all.into_wrong())
@@ -253,7 +281,7 @@ fn convolutions_with(device: &Device, convolutions: &[Convolution]) -> Result<Ve
                 all.part(|all| {
                     let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
                     let what = format!("{}, {input:?} * {weight:?}, {params:?}", step.title());
-                    all.add(what, common::check::compare(&output, &expected.values, tolerance));
+                    all.add(what, compare(&output, &expected.values, tolerance));
                     Ok(())
                 })?;
             }
@@ -323,6 +351,115 @@ fn stencils_of(device: &Device, shapes: &[[usize; 3]]) -> Result<Vec<String>> {
                 stencil.launch(&stream, &stream.clone_htod(&old)?, &mut next, shape)?;
                 let compared = stencil::reference(&old, shape).check(&stream.clone_dtoh(&next)?);
                 all.add(format!("{}, {shape:?}", step.title()), compared);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+/// BatchNorm, ReLU and statistics: every step.
+fn norms_of(device: &Device, [images, channels, side]: [usize; 3]) -> Result<Vec<String>> {
+    let problem = ladders::Problem::seeded([images, channels, side, side])?;
+    let mut all = Verdicts::default();
+    for rung in problem.run(device, &Bench::default(), |_, _| ())? {
+        if let StepResult::Checked(Outcome::Wrong(mismatch)) = rung.run.result {
+            all.add(format!("{}, {}", rung.operation.name(), rung.step), Err(mismatch));
+        }
+    }
+    Ok(all.into_wrong())
+}
+
+fn reductions_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    for step in reduction::LADDER {
+        all.part(|all| {
+            let reduction = step.load(device)?;
+            for &n in lengths {
+                let values = random_u32(n, n as u64 + 1);
+                let mut sum = stream.alloc_poisoned(1)?;
+                reduction.launch(&stream, &stream.clone_htod(&values)?, &mut sum)?;
+                let compared = reduction::reference(&values).check(&stream.clone_dtoh(&sum)?);
+                all.add(format!("{}, {n} values", step.title()), compared);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+fn histograms_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    for step in histogram::LADDER {
+        all.part(|all| {
+            let histogram = step.load(device)?;
+            for &n in lengths {
+                for (kind, keys) in [("random", random_u32(n, 1)), ("skewed", histogram::skewed_keys(n, 1))] {
+                    let mut counts = stream.alloc_poisoned(histogram::BINS)?;
+                    histogram.launch(&stream, &stream.clone_htod(&keys)?, &mut counts)?;
+                    let compared = histogram::reference(&keys).check(&stream.clone_dtoh(&counts)?);
+                    all.add(format!("{}, {n} {kind} keys", step.title()), compared);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+fn sorts_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    for step in radix_sort::LADDER {
+        all.part(|all| {
+            let mut sort = step.load(device)?;
+            for &n in lengths {
+                // Many keys are equal: the sort must be stable.
+                let keys: Vec<u32> = random_u32(n, n as u64 + 1).into_iter().map(|key| key & 0xff00_00ff).collect();
+                let indices: Vec<u32> = (0..).take(n).collect();
+                let mut output = Pairs::poisoned(&stream, n)?;
+                sort.launch(&stream, &Pairs::to_device(&stream, &keys, &indices)?, &mut output)?;
+                add_pairs(all, step.title(), output.to_host(&stream)?, radix_sort::reference(&keys, &indices));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+fn selections_of(device: &Device, [n, k]: [usize; 2]) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    // Of a few values each, so that the smallest one taken is there more often than it is taken.
+    let keys: Vec<u32> = random_u32(n, 2).into_iter().map(|key| key & 0xf000_0003).collect();
+    for step in top_k::LADDER {
+        all.part(|all| {
+            let mut largest = Pairs::poisoned(&stream, k)?;
+            step.load(device)?.launch(&stream, &stream.clone_htod(&keys)?, &mut largest)?;
+            add_pairs(all, step.title(), largest.to_host(&stream)?, top_k::reference(&keys, k));
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+/// Keys and values, exactly.
+fn add_pairs(all: &mut Verdicts, step: String, found: [Vec<u32>; 2], expected: [Vec<u32>; 2]) {
+    for (what, (found, expected)) in ["keys", "indices"].into_iter().zip(found.iter().zip(&expected)) {
+        all.add(format!("{step}, {what}"), compare(found, expected, Tolerance::exact()));
+    }
+}
+
+fn sparse_products_of(device: &Device, [rows, mean]: [usize; 2]) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    let matrices = [("regular", Csr::regular(rows, mean, 5)), ("power law", Csr::power_law(rows, mean, 6))];
+    for step in sparse::LADDER {
+        all.part(|all| {
+            let mut product = step.load(device)?;
+            for (kind, matrix) in &matrices {
+                let x = sparse::random_vector(rows, 7);
+                let mut y = stream.alloc_poisoned(rows)?;
+                product.launch(&stream, &matrix.to_device(&stream)?, &stream.clone_htod(&x)?, &mut y)?;
+                let compared = matrix.reference(&x).check(&stream.clone_dtoh(&y)?);
+                all.add(format!("{}, {rows} rows, {kind}", step.title()), compared);
             }
             Ok(())
         })?;

@@ -24,6 +24,10 @@ pub static TRIALS: &[Trial] = &[
 const N: &[Size] = &[Size::new("n", [0, 1 << 14], 1000)];
 const ROWS_AND_COLUMNS: &[Size] = &[Size::new("rows", [0, 64], 5), Size::new("columns", [0, 2048], 100)];
 
+/// Of one image.
+const IMAGE: &[Size] =
+    &[Size::new("channels", [1, 8], 3), Size::new("height", [3, 96], 9), Size::new("width", [3, 96], 31)];
+
 /// All checks at a size of one's own.
 pub static PROBLEMS: &[Problem] = &[
     Problem {
@@ -37,11 +41,75 @@ pub static PROBLEMS: &[Problem] = &[
         run: |device, sizes| one("GELU", gelu(device, &Gelu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?)),
     },
     Problem {
-        families: &["max_pool"],
-        sizes: &[Size::new("channels", [1, 8], 3), Size::new("height", [3, 96], 9), Size::new("width", [3, 96], 31)],
+        families: &["silu_01"],
+        sizes: N,
+        run: |device, sizes| one("SiLU", silu(device, &Silu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?)),
+    },
+    Problem {
+        families: &["silu_sum"],
+        sizes: N,
+        run: |device, sizes| one("SiLU of a sum", silu_sum(device, &SiluSum::load(device)?, n(sizes)?)),
+    },
+    Problem {
+        families: &["add_noise"],
+        sizes: N,
+        run: |device, sizes| one("noise", add_noise(device, &AddNoise::load(device)?, sizes, 0.9)),
+    },
+    Problem {
+        families: &["diffusion"],
+        sizes: N,
+        run: |device, sizes| one("a step", diffusion(device, &DiffusionStep::load(device)?, sizes, PARAMS[0])),
+    },
+    Problem {
+        families: &["timestep"],
+        sizes: &[Size::new("pairs of channels", [0, 512], 8)],
+        run: |device, sizes| one("embedding", embedding(device, &TimestepEmbedding::SOURCE, &steps()?, 2 * n(sizes)?)),
+    },
+    Problem {
+        families: &["bias_rows"],
+        sizes: &[Size::new("rows", [1, 64], 5), Size::new("inputs", [1, 128], 20), Size::new("outputs", [1, 128], 33)],
+        run: |device, sizes| match sizes {
+            &[rows, inputs, outputs] => one("linear layer", linear(device, [rows, inputs, outputs])),
+            _ => Err(Error::Invalid(format!("three sizes were expected, not {sizes:?}"))),
+        },
+    },
+    Problem {
+        families: &["add_channel"],
+        sizes: IMAGE,
+        run: |device, sizes| one("sum", add_channel(device, &AddChannel::load(device)?, image(sizes)?)),
+    },
+    Problem {
+        families: &["upsample"],
+        sizes: IMAGE,
+        run: |device, sizes| one("upsampling", upsample(device, &Upsample::SOURCE, image(sizes)?, 2)),
+    },
+    Problem {
+        families: &["concatenate"],
+        sizes: IMAGE,
+        run: |device, sizes| one("joined", concatenate(device, &Concatenate::load(device)?, image(sizes)?, 2)),
+    },
+    Problem {
+        families: &["average_pool"],
+        sizes: IMAGE,
         run: |device, sizes| {
-            let (pool, shape) = (POOLS[0], [&[1], sizes].concat());
-            one("max pooling", max_pool(device, &MaxPool::load(device, pool)?, pool, &Tensor::random(&shape, 1)))
+            let x = Tensor::random(&image(sizes)?, 1);
+            one("average pooling", average_pool(device, &AdaptiveAvgPool::load(device)?, &x, [1, 1]))
+        },
+    },
+    Problem {
+        families: &["attention"],
+        sizes: &[Size::new("tokens", [1, 128], 33), Size::new("values of a head", [1, 80], 20)],
+        run: |device, sizes| match sizes {
+            &[tokens, d] => one("attention", attention(device, &Attention::load(device)?, &qkv(2, tokens, 2, d)?, 2)),
+            _ => Err(Error::Invalid(format!("two sizes were expected, not {sizes:?}"))),
+        },
+    },
+    Problem {
+        families: &["max_pool"],
+        sizes: IMAGE,
+        run: |device, sizes| {
+            let (pool, x) = (POOLS[0], Tensor::random(&image(sizes)?, 1));
+            one("max pooling", max_pool(device, &MaxPool::load(device, pool)?, pool, &x))
         },
     },
     Problem {
@@ -91,6 +159,13 @@ pub static PROBLEMS: &[Problem] = &[
 
 fn n(sizes: &[usize]) -> Result<usize> {
     sizes.first().copied().ok_or_else(|| Error::Invalid("a size is missing".into()))
+}
+
+fn image(sizes: &[usize]) -> Result<[usize; 4]> {
+    match sizes {
+        &[channels, height, width] => Ok([1, channels, height, width]),
+        _ => Err(Error::Invalid(format!("three sizes were expected, not {sizes:?}"))),
+    }
 }
 
 /// What is wrong with a single launch.

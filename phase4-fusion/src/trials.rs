@@ -6,16 +6,20 @@ use common::cpu;
 use common::prelude::*;
 use common::reference::{self, Activation, DiffusionParams, MaxPool2d};
 use common::tensor::F8E4M3;
-use common::trial::{Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts};
 
+use crate::attention::problem::{AttentionProblem, Layout as Tokens};
+use crate::attention::{self, Options};
 use crate::fusion::DiffusionStep;
 use crate::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, PRECISIONS, Way};
 use crate::fusion::upsample::{UpsampleConv, UpsampleProblem};
+use crate::gemm::{self, Layout};
 use crate::nhwc::{
     AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, SOURCES, Terms, Upsample,
 };
 use crate::planes;
 use crate::recast::Recast;
+use crate::report::gemm::TensorProblem;
 
 const NHWC: Trial = Trial { name: "nhwc", run: images };
 const FUSION: Trial = Trial { name: "fusion", run: fused };
@@ -39,6 +43,34 @@ static FAMILIES: &[(&str, Trial)] = &[
 pub fn of(stem: &str) -> Option<&'static Trial> {
     FAMILIES.iter().find(|(begins, _)| stem.starts_with(begins)).map(|(_, trial)| trial)
 }
+
+/// All checks at a size of one's own. Some products take multiples of 16 only, and slices a K of more than 192.
+pub static PROBLEMS: &[Problem] = &[
+    Problem {
+        families: &["gemm"],
+        sizes: &[Size::new("M", [1, 320], 64), Size::new("N", [1, 320], 80), Size::new("K", [1, 640], 208)],
+        run: products_of,
+    },
+    Problem {
+        families: &["attention"],
+        sizes: &[Size::new("queries", [1, 512], 70), Size::new("keys", [1, 512], 100), Size::new("head", [1, 160], 40)],
+        run: attentions_of,
+    },
+    Problem {
+        families: &["nhwc_01", "nhwc_02", "nhwc_03", "nhwc_04"],
+        sizes: &[Size::new("channels", [1, 64], 16), Size::new("height", [3, 32], 9), Size::new("width", [3, 32], 7)],
+        run: images_of,
+    },
+    Problem {
+        families: &["fusion_01"],
+        sizes: &[Size::new("n", [1, 1 << 14], 1000)],
+        run: |device, sizes| {
+            let mut all = Verdicts::default();
+            steps_of(device, sizes, &mut all)?;
+            Ok(all.into_wrong())
+        },
+    },
+];
 
 /// The result of a launch that ended: how near the values are.
 pub type Comparison = Result<std::result::Result<Report, Mismatch>>;
@@ -412,13 +444,7 @@ fn recasts(device: &Device) -> Result<Vec<String>> {
 
 fn fused(device: &Device) -> Result<Vec<String>> {
     let mut all = Verdicts::default();
-    all.part(|all| {
-        let step = DiffusionStep::load(device)?;
-        for n in [1, 3, 7, 4096, 5003] {
-            all.add(format!("a step over {n}"), diffusion_step(device, &step, n)?);
-        }
-        Ok(())
-    })?;
+    all.part(|all| steps_of(device, &[1, 3, 7, 4096, 5003], all))?;
     all.part(|all| {
         let kernels = LayerNormLinear::load(device)?;
         for (size, precision) in
@@ -447,4 +473,80 @@ fn fused(device: &Device) -> Result<Vec<String>> {
         Ok(())
     })?;
     Ok(all.into_wrong())
+}
+
+fn steps_of(device: &Device, lengths: &[usize], all: &mut Verdicts) -> Result<()> {
+    let step = DiffusionStep::load(device)?;
+    for &n in lengths {
+        all.add(format!("a step over {n}"), diffusion_step(device, &step, n)?);
+    }
+    Ok(())
+}
+
+/// Two images, changed, pooled, averaged and summed.
+fn images_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
+    let [channels, height, width] = triple(sizes)?;
+    let (shape, filled) = ([2, channels, height, width], channels.next_multiple_of(8));
+    let mut all = Verdicts::default();
+    for element in TYPES {
+        let convert = Convert::load(device)?;
+        all.add(format!("{shape:?} {element}"), convert_right(device, &convert, shape, filled, element)?);
+        let pooled = max_pool_right(device, &SOURCES[1], POOLS[0].0, [2, filled, height, width], element)?;
+        all.add(format!("{shape:?} {element}, pooled"), pooled);
+        all.add(format!("means of {shape:?} {element}"), means_right(device, &SOURCES[2], shape, filled, element)?);
+        all.add(format!("sums of {shape:?} {element}"), sums_right(device, &SOURCES[3], shape, filled, element)?);
+    }
+    Ok(all.into_wrong())
+}
+
+/// Each step in the types that it multiplies.
+fn products_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
+    let size = triple(sizes)?;
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    for step in gemm::LADDER.iter().chain(gemm::OTHERS) {
+        all.part(|all| {
+            let gemm = step.load(device)?;
+            for &precision in gemm.precisions() {
+                // A type or a size that it doesn't take is none of its faults.
+                all.part(|all| {
+                    let problem = TensorProblem::seeded(device, size, precision, Layout::Transposed)?;
+                    let mut c = problem.output(device)?;
+                    problem.launch(&stream, &gemm, &mut c)?;
+                    all.add(format!("{}, {precision}, {size:?}", step.title()), problem.expected.check(&c.to_f64()?));
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+/// Each step, without a mask and, if the last query can see all keys, with one.
+fn attentions_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
+    let [queries, keys, head] = triple(sizes)?;
+    let size = attention::Size { images: 1, heads: 1, queries, keys, head };
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    for step in attention::LADDER {
+        all.part(|all| {
+            let attention = step.load(device)?;
+            for causal in [false, true].into_iter().filter(|causal| !causal || queries <= keys) {
+                // A head that it has no kernel for is none of its faults.
+                all.part(|all| {
+                    let options = Options { causal, scale: None };
+                    let problem = AttentionProblem::seeded(device, size, Tokens::Apart, attention.products(), options)?;
+                    let [mut out, mut lse] = problem.outputs(device)?;
+                    attention.launch(&stream, problem.inputs(), options, &mut out, &mut lse)?;
+                    all.add(format!("{}, causal: {causal}", step.title()), problem.check(&out, &lse)?);
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+fn triple(sizes: &[usize]) -> Result<[usize; 3]> {
+    sizes.try_into().map_err(|_| Error::Invalid(format!("three sizes were expected, not {sizes:?}")))
 }

@@ -45,6 +45,7 @@ impl Resizable {
             "phase1-infra" => phase1_infra::trials::PROBLEMS,
             "phase2-conv-bn" => phase2_conv_bn::trials::PROBLEMS,
             "phase3-all-layers" => phase3_all_layers::trials::PROBLEMS,
+            "phase4-fusion" => phase4_fusion::trials::PROBLEMS,
             _ => return None,
         };
         Problem::find(problems, name.split('.').next()?).map(Resizable::Problem)
