@@ -60,6 +60,7 @@ pub mod gallery;
 mod json;
 pub mod ladder;
 pub mod limits;
+mod parallel;
 pub mod parts;
 pub mod peer;
 pub mod probe;

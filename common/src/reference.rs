@@ -22,7 +22,7 @@ pub use sequence::{
 };
 pub use tensor_core::{Activation, TensorGemm};
 
-use rayon::prelude::*;
+use crate::parallel;
 
 use crate::Tensor;
 use crate::check::Tolerance;
@@ -48,7 +48,7 @@ impl Reference {
 
     /// Computes each value and the absolute sum of its terms.
     fn collect(len: usize, terms: usize, term: impl Fn(usize) -> Sum + Sync + Send) -> Reference {
-        Reference::from_sums((0..len).into_par_iter().map(term).collect(), terms)
+        Reference::from_sums(parallel::collect(len, &term), terms)
     }
 
     fn from_sums(sums: Vec<Sum>, terms: usize) -> Reference {
@@ -139,7 +139,7 @@ impl<'a> Gemm<'a> {
     /// [`Error::Shape`] if a slice's length does not match M, N, K.
     pub fn all(&self) -> Result<Reference> {
         self.check()?;
-        let rows: Vec<Vec<Sum>> = (0..self.m).into_par_iter().map(|row| self.row(row)).collect();
+        let rows = parallel::collect(self.m, &|row| self.row(row));
         Ok(self.finish(rows.concat()))
     }
 
@@ -150,8 +150,8 @@ impl<'a> Gemm<'a> {
     pub fn at(&self, indices: &[usize]) -> Result<Reference> {
         self.check()?;
         check_indices("gemm", indices, self.m * self.n)?;
-        let one = |&i: &usize| {
-            let (row, column) = (i / self.n, i % self.n);
+        let one = |at: usize| {
+            let (row, column) = (indices[at] / self.n, indices[at] % self.n);
             let mut sum = Sum::default();
             for (i, &a) in self.a_row(row).iter().enumerate() {
                 let b = if self.transposed { self.b[column * self.k + i] } else { self.b[i * self.n + column] };
@@ -159,7 +159,7 @@ impl<'a> Gemm<'a> {
             }
             self.epilogue(sum, row, column)
         };
-        Ok(self.finish(indices.par_iter().map(one).collect()))
+        Ok(self.finish(parallel::collect(indices.len(), &one)))
     }
 
     fn check(&self) -> Result<()> {
@@ -259,17 +259,14 @@ pub fn linear_relu_f32(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Ten
     let [batch, inputs, outputs] = linear_size(x, weight)?;
     bias.expect_shape("linear's bias", &[outputs])?;
     let (x, weight, bias) = (x.as_slice()?, weight.as_slice()?, bias.as_slice()?);
-    let values = (0..batch * outputs)
-        .into_par_iter()
-        .map(|i| {
-            let (row, column) = (i / outputs, i % outputs);
-            let mut sum = bias[column];
-            for k in 0..inputs {
-                sum += x[row * inputs + k] * weight[column * inputs + k];
-            }
-            relu_of(sum)
-        })
-        .collect();
+    let values = parallel::collect(batch * outputs, &|i| {
+        let (row, column) = (i / outputs, i % outputs);
+        let mut sum = bias[column];
+        for k in 0..inputs {
+            sum += x[row * inputs + k] * weight[column * inputs + k];
+        }
+        relu_of(sum)
+    });
     Tensor::from_vec(&[batch, outputs], values)
 }
 
@@ -496,14 +493,11 @@ pub fn conv2d_at(
 /// As [`conv2d`].
 pub fn conv2d_f32(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
     let conv = Conv2d::new(input, weight, bias, params)?;
-    let values = (0..conv.len())
-        .into_par_iter()
-        .map(|i| {
-            let mut sum = 0.0f32;
-            let channel = conv.taps(i, |x, w| sum += x * w);
-            sum + conv.bias.map_or(0.0, |bias| bias[channel])
-        })
-        .collect();
+    let values = parallel::collect(conv.len(), &|i| {
+        let mut sum = 0.0f32;
+        let channel = conv.taps(i, |x, w| sum += x * w);
+        sum + conv.bias.map_or(0.0, |bias| bias[channel])
+    });
     Tensor::from_vec(&conv.out_dims, values)
 }
 
@@ -563,15 +557,11 @@ pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Reference> {
 pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     let channels = norm.channels(input)?;
     let [_, c, h, w] = input.dims4()?;
-    let values = input
-        .as_slice()?
-        .par_iter()
-        .enumerate()
-        .map(|(i, x)| {
-            let [weight, bias, mean, variance] = channels[i / (h * w) % c];
-            (x - mean) / (variance + norm.eps).sqrt() * weight + bias
-        })
-        .collect();
+    let x = input.as_slice()?;
+    let values = parallel::collect(x.len(), &|i| {
+        let [weight, bias, mean, variance] = channels[i / (h * w) % c];
+        (x[i] - mean) / (variance + norm.eps).sqrt() * weight + bias
+    });
     Tensor::from_vec(input.shape(), values)
 }
 
@@ -629,14 +619,12 @@ pub fn statistics(input: &Tensor) -> Result<Statistics> {
         let planes = values.chunks_exact(plane).skip(c).step_by(channels);
         planes.flatten().map(|&value| f64::from(value))
     };
-    let (mean, variance) = (0..channels)
-        .into_par_iter()
-        .map(|c| {
-            let count = of_channel(c).count() as f64;
-            let mean = of_channel(c).sum::<f64>() / count;
-            (mean, of_channel(c).map(|value| (value - mean).powi(2)).sum::<f64>() / count)
-        })
-        .unzip();
+    let of_channels = parallel::collect(channels, &|c| {
+        let count = of_channel(c).count() as f64;
+        let mean = of_channel(c).sum::<f64>() / count;
+        (mean, of_channel(c).map(|value| (value - mean).powi(2)).sum::<f64>() / count)
+    });
+    let (mean, variance) = of_channels.into_iter().unzip();
     let largest = values.iter().map(|value| f64::from(value.abs())).fold(0.0, f64::max);
     Ok(Statistics { mean, variance, largest })
 }
@@ -656,8 +644,8 @@ pub fn relu(input: &Tensor) -> Result<Reference> {
 /// # Errors
 /// As [`relu`].
 pub fn relu_f32(input: &Tensor) -> Result<Tensor> {
-    let values = input.as_slice()?.par_iter().map(|&x| relu_of(x)).collect();
-    Tensor::from_vec(input.shape(), values)
+    let x = input.as_slice()?;
+    Tensor::from_vec(input.shape(), parallel::collect(x.len(), &|i| relu_of(x[i])))
 }
 
 fn relu_of(x: f32) -> f32 {

@@ -83,18 +83,14 @@ impl Tensor {
     /// Values in (−1, 1), on the host: evenly spaced, in an order that the seed decides, and none zero. No two are equal in a
     /// tensor of up to 2²³ values, so that a kernel that reads the wrong one is found out.
     pub fn random(shape: &[usize], seed: u64) -> Tensor {
-        use rayon::prelude::*;
         let n: usize = shape.iter().product();
         let order = Permutation::new(n as u64, seed);
-        let values = (0..n as u64)
-            .into_par_iter()
-            .map(|i| {
-                // Odd numerators over 2n: the centres of n equal steps. An odd n would have one at zero; half a step moves it.
-                let half = if n.is_multiple_of(2) { 1.0 } else { 1.5 };
-                let centre = 2.0 * order.apply(i) as f64 + half;
-                (centre / n as f64 - 1.0) as f32
-            })
-            .collect();
+        let values = crate::parallel::collect(n, &|i| {
+            // Odd numerators over 2n: the centres of n equal steps. An odd n would have one at zero; half a step moves it.
+            let half = if n.is_multiple_of(2) { 1.0 } else { 1.5 };
+            let centre = 2.0 * order.apply(i as u64) as f64 + half;
+            (centre / n as f64 - 1.0) as f32
+        });
         Tensor::on_host::<f32>(shape, values)
     }
 

@@ -1,6 +1,6 @@
 //! Element-wise layers, and layers that only move values.
 
-use rayon::prelude::*;
+use crate::parallel;
 
 use super::PART;
 use crate::Tensor;
@@ -30,7 +30,7 @@ fn silu(x: f32) -> f32 {
 
 /// Applies a function to each value of `x` in place.
 pub(super) fn change(x: &mut Tensor, of: impl Fn(f32) -> f32 + Sync) -> Result<()> {
-    x.as_mut_slice()?.par_chunks_mut(PART).for_each(|part| part.iter_mut().for_each(|value| *value = of(*value)));
+    parallel::change_chunks(x.as_mut_slice()?, PART, &|_, part| part.iter_mut().for_each(|value| *value = of(*value)));
     Ok(())
 }
 
@@ -41,8 +41,12 @@ pub(super) fn change(x: &mut Tensor, of: impl Fn(f32) -> f32 + Sync) -> Result<(
 pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tensor> {
     b.expect_shape("silu(a + b·c)'s b", a.shape())?;
     c.expect_shape("silu(a + b·c)'s c", a.shape())?;
-    let values = (a.as_slice()?.par_iter(), b.as_slice()?, c.as_slice()?);
-    Tensor::from_vec(a.shape(), values.into_par_iter().map(|(a, b, c)| silu(a + b * c)).collect())
+    let (b, c, mut y) = (b.as_slice()?, c.as_slice()?, a.as_slice()?.to_vec());
+    parallel::change_chunks(&mut y, PART, &|at, part| {
+        let others = b[at * PART..].iter().zip(&c[at * PART..]);
+        part.iter_mut().zip(others).for_each(|(y, (b, c))| *y = silu(*y + b * c));
+    });
+    Tensor::from_vec(a.shape(), y)
 }
 
 /// `y` += `x`.
@@ -52,8 +56,8 @@ pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tensor> {
 pub fn add_in_place(y: &mut Tensor, x: &Tensor) -> Result<()> {
     x.expect_shape("what is added", y.shape())?;
     let values = x.as_slice()?;
-    y.as_mut_slice()?.par_chunks_mut(PART).zip(values.par_chunks(PART)).for_each(|(y, x)| {
-        y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+    parallel::change_chunks(y.as_mut_slice()?, PART, &|at, part| {
+        part.iter_mut().zip(&values[at * PART..]).for_each(|(y, x)| *y += x);
     });
     Ok(())
 }
@@ -65,8 +69,10 @@ pub fn add_in_place(y: &mut Tensor, x: &Tensor) -> Result<()> {
 pub fn add_channel_in_place(y: &mut Tensor, v: &Tensor) -> Result<()> {
     let [n, c, height, width] = y.dims4()?;
     v.expect_shape("what is added to channels", &[n, c])?;
-    let planes = y.as_mut_slice()?.par_chunks_mut((height * width).max(1)).zip(v.as_slice()?);
-    planes.for_each(|(plane, v)| plane.iter_mut().for_each(|value| *value += v));
+    let v = v.as_slice()?;
+    parallel::change_chunks(y.as_mut_slice()?, height * width, &|at, plane| {
+        plane.iter_mut().for_each(|value| *value += v[at]);
+    });
     Ok(())
 }
 
@@ -81,10 +87,10 @@ pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     }
     let mut output = vec![0.0f32; n * c * height * factor * width * factor];
     // One row of the input becomes `factor` rows of the output.
-    let rows = output.par_chunks_mut((width * factor * factor).max(1)).zip(x.as_slice()?.par_chunks(width.max(1)));
-    rows.for_each(|(to, from)| {
+    let x = x.as_slice()?;
+    parallel::change_chunks(&mut output, width * factor * factor, &|row, to| {
         let (first, others) = to.split_at_mut(width * factor);
-        first.chunks_exact_mut(factor).zip(from).for_each(|(to, from)| to.fill(*from));
+        first.chunks_exact_mut(factor).zip(&x[row * width..]).for_each(|(to, from)| to.fill(*from));
         others.chunks_exact_mut(width * factor).for_each(|row| row.copy_from_slice(first));
     });
     Tensor::from_vec(&[n, c, height * factor, width * factor], output)
@@ -124,13 +130,16 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
     reference::expect_one_shape(noisy, noise, previous)?;
     let [noise_scale, signal_scale, previous_weight] = params.factors()?;
     let DiffusionParams { weight, threshold, .. } = params;
-    let values = (noisy.as_slice()?, noise.as_slice()?, previous.as_slice()?);
-    let step = |(x, e, p): (&f32, &f32, &f32)| {
-        let x = (x - noise_scale * e) / signal_scale;
-        let y = if (x - p).abs() > threshold { x } else { weight * x + previous_weight * p };
-        y.clamp(-1.0, 1.0)
-    };
-    Tensor::from_vec(noisy.shape(), values.into_par_iter().map(step).collect())
+    let (noise, previous, mut y) = (noise.as_slice()?, previous.as_slice()?, noisy.as_slice()?.to_vec());
+    parallel::change_chunks(&mut y, PART, &|at, part| {
+        let others = noise[at * PART..].iter().zip(&previous[at * PART..]);
+        for (y, (e, p)) in part.iter_mut().zip(others) {
+            let x = (*y - noise_scale * e) / signal_scale;
+            let next = if (x - p).abs() > threshold { x } else { weight * x + previous_weight * p };
+            *y = next.clamp(-1.0, 1.0);
+        }
+    });
+    Tensor::from_vec(noisy.shape(), y)
 }
 
 /// Noise added to a clean image, as [`reference::add_noise`].
@@ -140,8 +149,11 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
 pub fn add_noise(clean: &Tensor, noise: &Tensor, alpha_bar: f32) -> Result<Tensor> {
     noise.expect_shape("the noise that is added", clean.shape())?;
     let [signal_scale, noise_scale] = reference::noise_factors(alpha_bar)?;
-    let values = clean.as_slice()?.par_iter().zip(noise.as_slice()?);
-    Tensor::from_vec(clean.shape(), values.map(|(x, e)| signal_scale * x + noise_scale * e).collect())
+    let (noise, mut y) = (noise.as_slice()?, clean.as_slice()?.to_vec());
+    parallel::change_chunks(&mut y, PART, &|at, part| {
+        part.iter_mut().zip(&noise[at * PART..]).for_each(|(x, e)| *x = signal_scale * *x + noise_scale * e);
+    });
+    Tensor::from_vec(clean.shape(), y)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose}
 
 use std::cell::RefCell;
 
+use crate::parallel;
 use rayon::prelude::*;
 
 use crate::Tensor;
@@ -137,7 +138,7 @@ fn linear_then(x: &Tensor, weight: &Tensor, bias: &Tensor, then: impl Fn(f32) ->
     bias.expect_shape("linear's bias", &[outputs])?;
     let bias = bias.as_slice()?;
     let mut y = gemm(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs, true)?;
-    y.par_chunks_mut(outputs.max(1)).for_each(|row| {
+    parallel::change_chunks(&mut y, outputs, &|_, row| {
         row.iter_mut().zip(bias).for_each(|(value, bias)| *value = then(*value + bias));
     });
     Tensor::from_vec(&[batch, outputs], y)

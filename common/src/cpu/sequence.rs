@@ -1,6 +1,7 @@
 //! LayerNorm, row normalisation, softmax, transposition and attention. Rows are spread over the threads, and the values of a
 //! row over a vector unit's lanes, so a sum is kept as several partial sums.
 
+use crate::parallel;
 use rayon::prelude::*;
 
 use super::{Matrix, product};
@@ -33,10 +34,8 @@ fn largest(row: &[f32]) -> f32 {
 
 /// A tensor of the shape of `x`, each row computed from one row of `x`.
 fn each_row(x: &Tensor, columns: usize, change: impl Fn(&[f32], &mut [f32]) + Sync) -> Result<Tensor> {
-    let mut y = vec![0.0f32; x.len()];
-    let columns = columns.max(1);
-    let rows = y.par_chunks_mut(columns).zip(x.as_slice()?.par_chunks(columns));
-    rows.for_each(|(to, from)| change(from, to));
+    let (from, mut y) = (x.as_slice()?, vec![0.0f32; x.len()]);
+    parallel::change_chunks(&mut y, columns, &|row, to| change(&from[row * columns..][..to.len()], to));
     Tensor::from_vec(x.shape(), y)
 }
 
@@ -74,8 +73,8 @@ pub fn row_norm(input: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As there.
 pub fn softmax_in_place(x: &mut Tensor) -> Result<()> {
-    let columns = columns_of("softmax", x)?.max(1);
-    x.as_mut_slice()?.par_chunks_mut(columns).for_each(|row| softmax_of_row(row, 1.0));
+    let columns = columns_of("softmax", x)?;
+    parallel::change_chunks(x.as_mut_slice()?, columns, &|_, row| softmax_of_row(row, 1.0));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Element-wise operations, and operations that only move values.
 
-use rayon::prelude::*;
+use crate::parallel;
 
 use super::{Bounded, Reference};
 use crate::Tensor;
@@ -20,7 +20,8 @@ const U: f64 = F32_ROUND_OFF;
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
 pub fn gelu(x: &Tensor) -> Result<Bounded> {
-    let values = x.as_slice()?.par_iter().map(|&x| gelu_of(f64::from(x))).collect();
+    let x = x.as_slice()?;
+    let values = parallel::collect(x.len(), &|i| gelu_of(f64::from(x[i])));
     Ok(Bounded { values, tolerance: Tolerance::new(12.0 * U, 6.0 * U) })
 }
 
@@ -37,7 +38,8 @@ pub(super) fn gelu_of(x: f64) -> f64 {
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
 pub fn silu(x: &Tensor) -> Result<Bounded> {
-    let values = x.as_slice()?.par_iter().map(|&x| silu_of(f64::from(x))).collect();
+    let x = x.as_slice()?;
+    let values = parallel::collect(x.len(), &|i| silu_of(f64::from(x[i])));
     Ok(Bounded { values, tolerance: Tolerance::new(3e-37, 5.0 * U) })
 }
 
@@ -63,7 +65,7 @@ pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Bounded> {
         a.abs() + (b * c).abs()
     };
     let most = (0..a.len()).map(magnitude).fold(0.0, f64::max);
-    let values = (0..a.len()).into_par_iter().map(sum).collect();
+    let values = parallel::collect(a.len(), &sum);
     Ok(Bounded { values, tolerance: Tolerance::new(1.1 * 2.0 * U * most + 3e-37, 5.0 * U) })
 }
 
@@ -207,7 +209,7 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
         (x + noise_scale * e) / signal_scale + p
     };
     let most = (0..noisy.len()).map(magnitude).fold(0.0, f64::max);
-    let values = (0..noisy.len()).into_par_iter().map(value).collect();
+    let values = parallel::collect(noisy.len(), &value);
     Ok(Bounded { values, tolerance: Tolerance::elementwise(10, most) })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::parallel;
 
 use super::{Reference, Sum};
 use crate::Tensor;
@@ -59,17 +59,14 @@ pub fn max_pool2d(input: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
     let shape @ [_, _, out_height, out_width] = pool.output_shape(input)?;
     let [_, _, height, width] = input.dims4()?;
     let values = input.as_slice()?;
-    let output = (0..shape.iter().product())
-        .into_par_iter()
-        .map(|i| {
-            let (column, row, plane) = (i % out_width, i / out_width % out_height, i / out_width / out_height);
-            let rows = pool.span(row, height);
-            let window = rows.flat_map(|y| pool.span(column, width).map(move |x| (plane * height + y) * width + x));
-            window
-                .map(|at| values[at])
-                .fold(f32::NEG_INFINITY, |most, value| if value > most || value.is_nan() { value } else { most })
-        })
-        .collect();
+    let output = parallel::collect(shape.iter().product(), &|i| {
+        let (column, row, plane) = (i % out_width, i / out_width % out_height, i / out_width / out_height);
+        let rows = pool.span(row, height);
+        let window = rows.flat_map(|y| pool.span(column, width).map(move |x| (plane * height + y) * width + x));
+        window
+            .map(|at| values[at])
+            .fold(f32::NEG_INFINITY, |most, value| if value > most || value.is_nan() { value } else { most })
+    });
     Tensor::from_vec(&shape, output)
 }
 

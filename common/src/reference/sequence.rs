@@ -1,6 +1,6 @@
 //! Sequence layers: LayerNorm, row normalisation, softmax, transposition, attention.
 
-use rayon::prelude::*;
+use crate::parallel;
 
 use crate::Tensor;
 use crate::check::Tolerance;
@@ -66,7 +66,9 @@ pub(crate) fn columns_of(operation: &str, input: &Tensor) -> Result<usize> {
 pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Bounded> {
     let columns = norm.columns(input)?;
     let (weight, bias) = (norm.weight.as_slice()?, norm.bias.as_slice()?);
-    let rows = input.as_slice()?.par_chunks(columns.max(1)).map(|row| {
+    let rows: Vec<&[f32]> = input.as_slice()?.chunks(columns.max(1)).collect();
+    let rows = parallel::collect(rows.len(), &|i| {
+        let row = rows[i];
         let count = columns as f64;
         let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
         let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / count;
@@ -83,7 +85,7 @@ pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Bounded> {
         });
         (values.collect::<Vec<_>>(), bound)
     });
-    Ok(collect_rows(rows.collect()))
+    Ok(collect_rows(rows))
 }
 
 /// Rows and their largest bound.
@@ -105,13 +107,13 @@ pub const SMALLEST_NORM: f32 = 1e-12;
 /// [`Error::Shape`] if the input has no dimension; [`Error::Invalid`] if it is on a device.
 pub fn row_norm(input: &Tensor) -> Result<Bounded> {
     let columns = columns_of("row_norm", input)?;
-    let rows = input.as_slice()?.par_chunks(columns.max(1));
-    let values = rows.flat_map_iter(|row| {
-        let norm = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+    let mut values = input.to_f64()?;
+    parallel::change_chunks(&mut values, columns, &|_, row| {
+        let norm = row.iter().map(|x| x.powi(2)).sum::<f64>().sqrt();
         let divisor = if norm < f64::from(SMALLEST_NORM) { f64::from(SMALLEST_NORM) } else { norm };
-        row.iter().map(move |&x| f64::from(x) / divisor)
+        row.iter_mut().for_each(|x| *x /= divisor);
     });
-    Ok(Bounded { values: values.collect(), tolerance: Tolerance::relative(gamma(columns + 2)) })
+    Ok(Bounded { values, tolerance: Tolerance::relative(gamma(columns + 2)) })
 }
 
 /// e^(x − max) / Σ e^(x − max) over each row of an input \[…, C\]. Rows with NaN, with +∞ or of −∞ only become NaN, as in PyTorch.
@@ -123,18 +125,16 @@ pub fn row_norm(input: &Tensor) -> Result<Bounded> {
 /// [`Error::Shape`] if the input has no dimension; [`Error::Invalid`] if it is on a device.
 pub fn softmax(input: &Tensor) -> Result<Bounded> {
     let columns = columns_of("softmax", input)?;
-    let rows = input.as_slice()?.par_chunks(columns.max(1));
-    let (values, ranges): (Vec<Vec<f64>>, Vec<f64>) = rows
-        .map(|row| {
-            let row: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
-            let finite = row.iter().copied().filter(|x| x.is_finite());
-            let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
-            (softmax_of_row(&row), (most - least).max(0.0))
-        })
-        .unzip();
-    let range = ranges.into_iter().fold(0.0, f64::max);
+    let rows: Vec<&[f32]> = input.as_slice()?.chunks(columns.max(1)).collect();
+    let rows = parallel::collect(rows.len(), &|i| {
+        let row: Vec<f64> = rows[i].iter().map(|&x| f64::from(x)).collect();
+        let finite = row.iter().copied().filter(|x| x.is_finite());
+        let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+        (softmax_of_row(&row), (most - least).max(0.0))
+    });
+    let range = rows.iter().map(|(_, range)| *range).fold(0.0, f64::max);
     let tolerance = Tolerance::new(f64::from(f32::MIN_POSITIVE), softmax_bound(columns, range));
-    Ok(Bounded { values: values.concat(), tolerance })
+    Ok(Bounded { values: rows.into_iter().flat_map(|(row, _)| row).collect(), tolerance })
 }
 
 fn softmax_of_row(row: &[f64]) -> Vec<f64> {
@@ -236,8 +236,8 @@ pub fn attention_at(qkv: &Tensor, heads: usize, at: &[usize]) -> Result<Bounded>
     let of = |part: usize, image: usize, token: usize, head: usize| {
         values[((image * tokens + token) * 3 + part) * channels + head * d..][..d].iter().map(|&x| f64::from(x))
     };
-    let rows = at.par_iter().map(|i| {
-        let (image, token) = (i / tokens, i % tokens);
+    let rows = parallel::collect(at.len(), &|i| {
+        let (image, token) = (at[i] / tokens, at[i] % tokens);
         let (mut out, mut bound) = (Vec::with_capacity(channels), 0.0f64);
         for head in 0..heads {
             let dot = |other: usize, magnitude: fn(f64) -> f64| {
@@ -261,7 +261,7 @@ pub fn attention_at(qkv: &Tensor, heads: usize, at: &[usize]) -> Result<Bounded>
         }
         (out, bound)
     });
-    Ok(collect_rows(rows.collect()))
+    Ok(collect_rows(rows))
 }
 
 #[cfg(test)]

@@ -64,7 +64,12 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
         })
     }
 
-    /// Queues a pass over the previous input, with no copy: for measurements.
+    /// Where the next [`Planned::queue`] reads: on the device, in the planned shape.
+    pub fn input_mut(&mut self) -> &mut Tensor {
+        &mut self.input
+    }
+
+    /// Queues a pass over what the input holds, with no copy: for measurements.
     ///
     /// # Errors
     /// Those of the pass.
