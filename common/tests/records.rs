@@ -7,19 +7,17 @@ use std::path::Path;
 use common::compile::ship;
 use common::record::Record;
 
-/// So the next one differs from it in the rows that have changed, not in its form.
+/// So the next one differs from it in the rows that have changed alone: neither in its form, nor in the last digit of a number.
 #[test]
-fn every_record_is_in_the_form_that_save_writes() {
+fn every_record_is_as_save_writes_it() {
     let root = ship::workspace_root(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
-    // The last digit of a number may change when it is read.
-    let form = |text: &str| text.replace(|character: char| character.is_ascii_digit(), "");
     let mut seen = 0;
     for phase in fs::read_dir(root).unwrap() {
         let Ok(records) = fs::read_dir(phase.unwrap().path().join("records")) else { continue };
         for path in records.map(|entry| entry.unwrap().path()) {
             if path.extension().is_some_and(|extension| extension == "json") {
                 let text = fs::read_to_string(&path).unwrap().replace("\r\n", "\n");
-                assert!(form(&Record::open(&path).unwrap().to_json()) == form(&text), "{}", path.display());
+                assert!(Record::open(&path).unwrap().to_json() == text, "{}", path.display());
                 seen += 1;
             }
         }

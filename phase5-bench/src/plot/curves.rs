@@ -17,13 +17,16 @@ use crate::tables::{
 };
 use crate::{Error, Result};
 
-const COLOURS: [RGBColor; 6] = [
+/// As many as the chart with the most curves has, so that each curve has its own.
+const COLOURS: [RGBColor; 8] = [
     RGBColor(8, 69, 148),
     RGBColor(166, 54, 3),
     RGBColor(35, 110, 20),
     RGBColor(106, 81, 163),
     RGBColor(107, 174, 36),
     RGBColor(203, 24, 29),
+    RGBColor(0, 139, 139),
+    RGBColor(140, 100, 20),
 ];
 
 /// A ladder of steps for one problem, beside a library.

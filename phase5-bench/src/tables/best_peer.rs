@@ -5,7 +5,7 @@
 
 use common::ladder::columns;
 use common::record::Record;
-use common::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder, wrap};
+use common::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
 use phase4_fusion::attention::{LADDER, Products};
 
 use crate::spec::{FinishedTable, Make, TableSpec};
@@ -23,10 +23,6 @@ const OURS_MS: ColumnSpec = ColumnSpec::number("ours_ms", "ms", 4);
 const PEER: ColumnSpec = ColumnSpec::text("peer", "best peer");
 const GAIN: ColumnSpec = ColumnSpec::number("over_peer", "peer / ours", 2).level_at(1);
 const COLUMNS: &[ColumnSpec] = &[TABLE_NAME, PROBLEM, TYPE, OURS, OURS_MS, PEER, GAIN];
-
-/// Characters of a line of a problem, and of a name.
-const PROBLEM_WIDTH: usize = 15;
-const NAME_WIDTH: usize = 12;
 
 /// The tables that problems are from.
 const NEEDS: [&str; 12] = [
@@ -255,17 +251,15 @@ fn from(source: Option<&Record>) -> crate::Result<FinishedTable> {
         let (pairs, peers) = source_of.pairs(measured)?;
         let mut ratios: Vec<(String, Vec<f64>)> = Vec::new();
         for Pair { problem, arithmetic, ours, peer } in pairs {
-            let name = |best: &(String, f64)| Cell::from(wrap(&best.0, NAME_WIDTH));
-            let row = table.row().set(TABLE_NAME, source_of.table).set(PROBLEM, wrap(&problem, PROBLEM_WIDTH));
-            let row = row.set(TYPE, wrap(&arithmetic, NAME_WIDTH / 2));
-            let Some(ours) = ours else { continue };
-            let row = row.set(OURS, name(&ours)).set(OURS_MS, ours.1);
-            let Some(peer) = peer else {
+            let row = table.row().set(TABLE_NAME, source_of.table).set(PROBLEM, problem).set(TYPE, arithmetic.as_str());
+            let Some((ours, ours_ms)) = ours else { continue };
+            let row = row.set(OURS, ours).set(OURS_MS, ours_ms);
+            let Some((peer, peer_ms)) = peer else {
                 row.finish("no peer computes it in this arithmetic");
                 continue;
             };
-            let ratio = peer.1 / ours.1;
-            row.set(PEER, name(&peer)).set(GAIN, ratio).complete();
+            let ratio = peer_ms / ours_ms;
+            row.set(PEER, peer).set(GAIN, ratio).complete();
             match ratios.iter_mut().find(|(other, _)| *other == arithmetic) {
                 Some((_, ratios)) => ratios.push(ratio),
                 None => ratios.push((arithmetic, vec![ratio])),
@@ -374,7 +368,7 @@ mod tests {
         // Batch 8 in f16 has a peer alone, so there is nothing to compare.
         assert_eq!(made.rows().len(), 2);
         let row = made.iter().next().unwrap();
-        assert_eq!((row.text(OURS).unwrap(), row.text(PEER).unwrap()), ("phase 4, f32", "PyTorch\ngraph"));
+        assert_eq!((row.text(OURS).unwrap(), row.text(PEER).unwrap()), ("phase 4, f32", "PyTorch graph"));
         assert_eq!((row.number(GAIN).unwrap(), row.text(PROBLEM).unwrap()), (Some(1.5), "batch 1"));
         assert!(matches!(made.iter().nth(1).unwrap().cell(GAIN).unwrap(), Cell::Absent(_)));
         let mut products = TableBuilder::new("gemm", DeviceKind::Gpu, &[gemm::PROBLEM, columns::STEP, columns::MS]);
