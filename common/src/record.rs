@@ -213,6 +213,22 @@ impl Record {
         }
     }
 
+    /// Where those of these tables that it has were measured, and on which days: `NVIDIA H200, 2026-03-01 to 2026-03-09`. The commit
+    /// is named if it is one.
+    pub fn provenance_of_all(&self, names: &[&str]) -> String {
+        let present = || names.iter().filter(|name| self.table(name).is_some());
+        let mut all: Vec<String> = present().map(|name| self.provenance_of(name)).collect();
+        all.dedup();
+        let mut days: Vec<&str> = present().map(|name| day(self.date_of(name))).collect();
+        days.sort_unstable();
+        match (&all[..], &days[..]) {
+            ([one], _) => one.clone(),
+            (_, [first, .., last]) if first != last => format!("{}, {first} to {last}", self.device_name),
+            (_, [first, ..]) => format!("{}, {first}", self.device_name),
+            _ => self.provenance(),
+        }
+    }
+
     /// The host's processor that the CPU columns of the table `name` were measured on.
     pub fn host_of(&self, name: &str) -> &str {
         self.again(name).map_or(&self.host, |again| &again.host)
@@ -326,8 +342,12 @@ impl Record {
 }
 
 fn provenance(device_name: &str, date: &str, commit: &str) -> String {
-    let day = date.split('T').next().unwrap_or_default();
-    format!("{device_name}, {day}, commit {commit}")
+    format!("{device_name}, {}, commit {commit}", day(date))
+}
+
+/// The day of a date with its time.
+fn day(date: &str) -> &str {
+    date.split('T').next().unwrap_or_default()
 }
 
 /// `table` with its empty columns replaced by those of a record, and with rows that only the record has; as it is, if there is
@@ -469,6 +489,20 @@ mod tests {
         assert_eq!(read(&record.to_json()).unwrap(), record);
         assert!(humantime::parse_rfc3339(&record.date).is_ok());
         assert!(!record.commit.is_empty() && record.simulated);
+    }
+
+    #[test]
+    fn tables_of_several_days_say_from_when_to_when() {
+        let mut record = Record { date: "2026-03-09T10:00:00Z".to_owned(), commit: "14aedc2".to_owned(), ..sample() };
+        record.push("gemm", Table::new("gemm", [Column::number("ms", 2)]));
+        assert_eq!(record.provenance_of_all(&["layers", "gemm"]), "NVIDIA H200, 2026-03-09, commit 14aedc2");
+        let again =
+            |date: &str| Some(Again { date: date.to_owned(), commit: "5f0c9d1".to_owned(), host: String::new() });
+        record.tables[1].again = again("2026-03-01T23:59:59Z");
+        assert_eq!(record.provenance_of_all(&["layers", "gemm"]), "NVIDIA H200, 2026-03-01 to 2026-03-09");
+        record.tables[1].again = again("2026-03-09T11:00:00Z");
+        assert_eq!(record.provenance_of_all(&["layers", "gemm"]), "NVIDIA H200, 2026-03-09");
+        assert_eq!(record.provenance_of_all(&["gemm"]), "NVIDIA H200, 2026-03-09, commit 5f0c9d1");
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn from(source: Option<&Record>) -> crate::Result<FinishedTable> {
     table.note("peer / ours: how many times as long as ours the fastest peer takes; above 1 ours is faster. Each from one run.");
     notes.into_iter().for_each(|note| table.note(note));
     match source {
-        Some(record) => table.note(format!("measured: {}.", record.provenance())),
+        Some(record) => table.note(format!("measured: {}.", record.provenance_of_all(&NEEDS))),
         None => table.note("There is no GPU here, and no record of one is in the repository."),
     }
     Ok(FinishedTable { table: table.finish(), wrong: Vec::new() })

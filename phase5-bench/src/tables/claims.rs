@@ -141,7 +141,7 @@ fn tabulate(source: Option<&Record>) -> crate::Result<TableBuilder> {
     ));
     table.note(format!("The book's pages on them, in their order: {}.", pages.join(", ")));
     if let Some(record) = source {
-        table.note(format!("measured: {}.", record.provenance()));
+        table.note(format!("measured: {}.", record.provenance_of_all(&NEEDS)));
     }
     Ok(table)
 }
