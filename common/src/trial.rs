@@ -56,6 +56,14 @@ impl Problem {
     }
 }
 
+/// The sizes that a [`Problem`] is to be run at, of which it takes `N`.
+///
+/// # Errors
+/// [`Error::Invalid`] if there are more or fewer.
+pub fn exactly<const N: usize>(sizes: &[usize]) -> Result<[usize; N]> {
+    sizes.try_into().map_err(|_| Error::Invalid(format!("{N} sizes were expected, not {sizes:?}")))
+}
+
 /// What is wrong so far. Kernels that the device doesn't take are passed over.
 #[derive(Debug, Default)]
 pub struct Verdicts {

@@ -4,7 +4,7 @@
 use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::reference;
-use common::trial::{Problem, Size, Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::memory_model::{LAST_BLOCK, MESSAGE, SWAP, Writer, message, sum, swap};
 use crate::{step04_vector_add, step05_grid_stride};
@@ -23,7 +23,7 @@ pub static PROBLEMS: &[Problem] = &[
 ];
 
 fn vector_add(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
-    let &[n] = sizes else { return Err(Error::Invalid("vector_add takes n".into())) };
+    let [n] = exactly(sizes)?;
     let (a, b) = (Tensor::random(&[n], 1), Tensor::random(&[n], 2));
     let expected = reference::vector_add(a.as_slice()?, b.as_slice()?)?;
     let mut all = Verdicts::default();
@@ -33,7 +33,7 @@ fn vector_add(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
 }
 
 fn grid_stride(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
-    let &[n, blocks] = sizes else { return Err(Error::Invalid("grid_stride_add takes n and blocks".into())) };
+    let [n, blocks] = exactly(sizes)?;
     let (a, b) = (Tensor::random(&[n], 1), Tensor::random(&[n], 2));
     let expected = reference::vector_add(a.as_slice()?, b.as_slice()?)?;
     let (stream, mut all) = (device.stream(), Verdicts::default());

@@ -6,7 +6,7 @@ use common::ladder::{Outcome, StepResult};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
 use common::timing::Bench;
-use common::trial::{Problem, Size, Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::conv::{self, step17_winograd, step19_winograd_4x4};
 use crate::gemm::{self, Layout, plain};
@@ -39,12 +39,12 @@ pub static PROBLEMS: &[Problem] = &[
     Problem {
         families: &["gemm", "epilogue", "vectors", "lanes", "cp_async"],
         sizes: &[side("M"), side("N"), side("K")],
-        run: |device, sizes| products_of(device, &[triple(sizes)?]),
+        run: |device, sizes| products_of(device, &[exactly(sizes)?]),
     },
     Problem {
         families: &["gemm_00"],
         sizes: &[side("M"), side("N"), side("K")],
-        run: |device, sizes| plain_products_of(device, &[triple(sizes)?]),
+        run: |device, sizes| plain_products_of(device, &[exactly(sizes)?]),
     },
     Problem {
         families: &["conv"],
@@ -54,17 +54,17 @@ pub static PROBLEMS: &[Problem] = &[
             Size::new("height and width", [3, 32], 9),
         ],
         run: |device, sizes| {
-            let [inputs, outputs, side] = triple(sizes)?;
+            let [inputs, outputs, side] = exactly(sizes)?;
             convolutions_with(device, &[([1, inputs, side, side], [outputs, inputs, 3, 3], Conv2dParams::new(1, 1))])
         },
     },
-    Problem { families: &["linear"], sizes: LINEAR, run: |device, sizes| layers_of(device, triple(sizes)?) },
+    Problem { families: &["linear"], sizes: LINEAR, run: |device, sizes| layers_of(device, exactly(sizes)?) },
     Problem {
         families: &["linear_03"],
         sizes: LINEAR,
         run: |device, sizes| {
             let backward = Backward::load(device)?;
-            gradients_of(device, &[triple(sizes)?], |pass, gradients, _| {
+            gradients_of(device, &[exactly(sizes)?], |pass, gradients, _| {
                 backward.fused(&device.stream(), pass, gradients)
             })
         },
@@ -72,7 +72,7 @@ pub static PROBLEMS: &[Problem] = &[
     Problem {
         families: &["linear_04", "linear_05"],
         sizes: LINEAR,
-        run: |device, sizes| written_masks_of(device, &[triple(sizes)?]),
+        run: |device, sizes| written_masks_of(device, &[exactly(sizes)?]),
     },
     Problem {
         families: &["norm", "relu", "stats"],
@@ -81,7 +81,7 @@ pub static PROBLEMS: &[Problem] = &[
             Size::new("channels", [1, 16], 3),
             Size::new("height and width", [1, 64], 9),
         ],
-        run: |device, sizes| norms_of(device, triple(sizes)?),
+        run: |device, sizes| norms_of(device, exactly(sizes)?),
     },
     Problem { families: &["reduce"], sizes: KEYS, run: reductions_of },
     Problem { families: &["histogram"], sizes: KEYS, run: histograms_of },
@@ -90,35 +90,27 @@ pub static PROBLEMS: &[Problem] = &[
     Problem {
         families: &["topk"],
         sizes: &[Size::new("n", [64, 1 << 14], 1000), Size::new("k", [0, 64], 10)],
-        run: |device, sizes| selections_of(device, pair(sizes)?),
+        run: |device, sizes| selections_of(device, exactly(sizes)?),
     },
     Problem {
         families: &["spmv"],
         sizes: &[Size::new("rows", [0, 512], 100), Size::new("non-zeros per row", [0, 64], 9)],
-        run: |device, sizes| sparse_products_of(device, pair(sizes)?),
+        run: |device, sizes| sparse_products_of(device, exactly(sizes)?),
     },
     Problem {
         families: &["transpose"],
         sizes: &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
-        run: |device, sizes| transposes_of(device, &[pair(sizes)?]),
+        run: |device, sizes| transposes_of(device, &[exactly(sizes)?]),
     },
     Problem {
         families: &["stencil"],
         sizes: &[Size::new("depth", [0, 48], 5), Size::new("height", [0, 48], 9), Size::new("width", [0, 96], 33)],
-        run: |device, sizes| stencils_of(device, &[triple(sizes)?]),
+        run: |device, sizes| stencils_of(device, &[exactly(sizes)?]),
     },
 ];
 
 /// The length of a list.
 const KEYS: &[Size] = &[Size::new("n", [0, 1 << 15], 1000)];
-
-fn pair(sizes: &[usize]) -> Result<[usize; 2]> {
-    sizes.try_into().map_err(|_| Error::Invalid(format!("two sizes were expected, not {sizes:?}")))
-}
-
-fn triple(sizes: &[usize]) -> Result<[usize; 3]> {
-    sizes.try_into().map_err(|_| Error::Invalid(format!("three sizes were expected, not {sizes:?}")))
-}
 
 /// M, N, K: nothing to do; nothing to add up; a single element; ragged in each dimension, with and without 16-byte rows; whole tiles.
 pub const SIZES: [[usize; 3]; 9] = [

@@ -5,7 +5,7 @@ use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::prelude::*;
 use common::reference::{self, Bounded, DiffusionParams, MaxPool2d};
-use common::trial::{Problem, Size, Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::layers::{
     AdaptiveAvgPool, Add, AddChannel, AddNoise, Attention, Concatenate, DiffusionStep, Gelu, LayerNorm, LayerNormStep,
@@ -68,10 +68,7 @@ pub static PROBLEMS: &[Problem] = &[
     Problem {
         families: &["bias_rows"],
         sizes: &[Size::new("rows", [1, 64], 5), Size::new("inputs", [1, 128], 20), Size::new("outputs", [1, 128], 33)],
-        run: |device, sizes| match sizes {
-            &[rows, inputs, outputs] => one("linear layer", linear(device, [rows, inputs, outputs])),
-            _ => Err(Error::Invalid(format!("three sizes were expected, not {sizes:?}"))),
-        },
+        run: |device, sizes| one("linear layer", linear(device, exactly(sizes)?)),
     },
     Problem {
         families: &["add_channel"],
@@ -99,9 +96,9 @@ pub static PROBLEMS: &[Problem] = &[
     Problem {
         families: &["attention"],
         sizes: &[Size::new("tokens", [1, 128], 33), Size::new("values of a head", [1, 80], 20)],
-        run: |device, sizes| match sizes {
-            &[tokens, d] => one("attention", attention(device, &Attention::load(device)?, &qkv(2, tokens, 2, d)?, 2)),
-            _ => Err(Error::Invalid(format!("two sizes were expected, not {sizes:?}"))),
+        run: |device, sizes| {
+            let [tokens, d] = exactly(sizes)?;
+            one("attention", attention(device, &Attention::load(device)?, &qkv(2, tokens, 2, d)?, 2))
         },
     },
     Problem {
@@ -158,14 +155,11 @@ pub static PROBLEMS: &[Problem] = &[
 ];
 
 fn n(sizes: &[usize]) -> Result<usize> {
-    sizes.first().copied().ok_or_else(|| Error::Invalid("a size is missing".into()))
+    exactly(sizes).map(|[n]| n)
 }
 
 fn image(sizes: &[usize]) -> Result<[usize; 4]> {
-    match sizes {
-        &[channels, height, width] => Ok([1, channels, height, width]),
-        _ => Err(Error::Invalid(format!("three sizes were expected, not {sizes:?}"))),
-    }
+    exactly(sizes).map(|[channels, height, width]| [1, channels, height, width])
 }
 
 /// What is wrong with a single launch.

@@ -6,7 +6,7 @@ use common::cpu;
 use common::prelude::*;
 use common::reference::{self, Activation, DiffusionParams, MaxPool2d};
 use common::tensor::F8E4M3;
-use common::trial::{Problem, Size, Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::attention::problem::{AttentionProblem, Layout as Tokens};
 use crate::attention::{self, Options};
@@ -485,7 +485,7 @@ fn steps_of(device: &Device, lengths: &[usize], all: &mut Verdicts) -> Result<()
 
 /// Two images, changed, pooled, averaged and summed.
 fn images_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
-    let [channels, height, width] = triple(sizes)?;
+    let [channels, height, width] = exactly(sizes)?;
     let (shape, filled) = ([2, channels, height, width], channels.next_multiple_of(8));
     let mut all = Verdicts::default();
     for element in TYPES {
@@ -501,7 +501,7 @@ fn images_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
 
 /// Each step in the types that it multiplies.
 fn products_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
-    let size = triple(sizes)?;
+    let size = exactly(sizes)?;
     let (stream, mut all) = (device.stream(), Verdicts::default());
     for step in gemm::LADDER.iter().chain(gemm::OTHERS) {
         all.part(|all| {
@@ -524,7 +524,7 @@ fn products_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
 
 /// Each step, without a mask and, if the last query can see all keys, with one.
 fn attentions_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
-    let [queries, keys, head] = triple(sizes)?;
+    let [queries, keys, head] = exactly(sizes)?;
     let size = attention::Size { images: 1, heads: 1, queries, keys, head };
     let (stream, mut all) = (device.stream(), Verdicts::default());
     for step in attention::LADDER {
@@ -545,8 +545,4 @@ fn attentions_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
         })?;
     }
     Ok(all.into_wrong())
-}
-
-fn triple(sizes: &[usize]) -> Result<[usize; 3]> {
-    sizes.try_into().map_err(|_| Error::Invalid(format!("three sizes were expected, not {sizes:?}")))
 }
