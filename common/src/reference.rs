@@ -22,11 +22,10 @@ pub use sequence::{
 };
 pub use tensor_core::{Activation, TensorGemm};
 
-use crate::parallel;
-
 use crate::Tensor;
 use crate::check::Tolerance;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::tensor::element_count;
 
 /// Values computed in f64, and the quantities that bound an f32 implementation's error.

@@ -1,10 +1,9 @@
 //! Element-wise layers, and layers that only move values.
 
-use crate::parallel;
-
 use super::PART;
 use crate::Tensor;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::reference::{self, DiffusionParams};
 
 /// 0.5·x·(1 + erf(x/√2)) over the values of `x`, as [`reference::gelu`].

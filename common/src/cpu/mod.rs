@@ -24,11 +24,11 @@ pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose}
 
 use std::cell::RefCell;
 
-use crate::parallel;
 use rayon::prelude::*;
 
 use crate::Tensor;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::reference::{BatchNorm, Conv2dParams, MaxPool2d, linear_size};
 
 /// Threads for times worth keeping: each stays on a core of its own, where the system allows it, so that repeated runs do not differ by

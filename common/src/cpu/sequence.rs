@@ -1,12 +1,12 @@
 //! LayerNorm, row normalisation, softmax, transposition and attention. Rows are spread over the threads, and the values of a
 //! row over a vector unit's lanes, so a sum is kept as several partial sums.
 
-use crate::parallel;
 use rayon::prelude::*;
 
 use super::{Matrix, product};
 use crate::Tensor;
 use crate::error::Result;
+use crate::parallel;
 use crate::reference::{AttentionSize, LayerNorm, SMALLEST_NORM, columns_of};
 
 /// Partial sums that are used in turn, to keep a vector unit busy.

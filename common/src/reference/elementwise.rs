@@ -1,11 +1,10 @@
 //! Element-wise operations, and operations that only move values.
 
-use crate::parallel;
-
 use super::{Bounded, Reference};
 use crate::Tensor;
 use crate::check::{F32_ROUND_OFF, Tolerance};
 use crate::error::{Error, Result};
+use crate::parallel;
 
 /// Round-off of f32, the unit of the bounds below.
 const U: f64 = F32_ROUND_OFF;

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use crate::parallel;
-
 use super::{Reference, Sum};
 use crate::Tensor;
 use crate::error::{Error, Result};
+use crate::parallel;
 
 /// The geometry of max pooling, the same in y and x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! Sequence layers: LayerNorm, row normalisation, softmax, transposition, attention.
 
-use crate::parallel;
-
 use crate::Tensor;
 use crate::check::Tolerance;
 use crate::error::{Error, Result};
+use crate::parallel;
 
 /// Values computed in f64, and the error bound of an f32 implementation, for results that are not plain sums.
 #[derive(Clone, Debug)]
@@ -107,7 +106,7 @@ pub const SMALLEST_NORM: f32 = 1e-12;
 /// [`Error::Shape`] if the input has no dimension; [`Error::Invalid`] if it is on a device.
 pub fn row_norm(input: &Tensor) -> Result<Bounded> {
     let columns = columns_of("row_norm", input)?;
-    let mut values = input.to_f64()?;
+    let mut values: Vec<f64> = input.as_slice()?.iter().map(|&x| f64::from(x)).collect();
     parallel::change_chunks(&mut values, columns, &|_, row| {
         let norm = row.iter().map(|x| x.powi(2)).sum::<f64>().sqrt();
         let divisor = if norm < f64::from(SMALLEST_NORM) { f64::from(SMALLEST_NORM) } else { norm };
