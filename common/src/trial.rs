@@ -5,6 +5,7 @@ use std::fmt::Display;
 use crate::Device;
 use crate::check::{Mismatch, Report};
 use crate::error::{Error, Result};
+use crate::ladder::{Method, Step};
 
 /// A check of several kernels.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,23 @@ impl Verdicts {
             Err(Error::Unsupported { .. }) => Ok(()),
             done => done,
         }
+    }
+
+    /// Lets `check` have each of these steps, loaded on the device; a step that the device doesn't take is passed over, as a
+    /// [`Verdicts::part`] is.
+    ///
+    /// # Errors
+    /// Those of loading and of `check`, other than [`Error::Unsupported`].
+    pub fn of_steps<'s, M: Method + 's>(
+        device: &Device,
+        steps: impl IntoIterator<Item = &'s Step<M>>,
+        mut check: impl FnMut(&mut Verdicts, &Step<M>, M::Loaded) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let mut all = Verdicts::default();
+        for step in steps {
+            all.part(|all| check(all, step, step.load(device)?))?;
+        }
+        Ok(all.into_wrong())
     }
 
     /// Adds the result of a comparison, if it is a mismatch; `what` says of what.

@@ -214,22 +214,17 @@ fn plain_products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String
 }
 
 fn products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
-    let mut all = Verdicts::default();
-    for step in gemm::LADDER {
-        all.part(|all| {
-            let gemm = step.load(device)?;
-            for (size, layout) in sizes.iter().flat_map(|&size| Layout::ALL.map(|layout| (size, layout))) {
-                let problem = GemmProblem::seeded(device, size, layout)?;
-                let mut c = problem.output(device)?;
-                c.poison(&device.stream())?;
-                problem.launch(&device.stream(), &gemm, &mut c)?;
-                let what = format!("{}, {size:?}, {layout:?}", step.title());
-                all.add(what, problem.expected.check(c.to_host()?.as_slice()?));
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    Verdicts::of_steps(device, gemm::LADDER, |all, step, gemm| {
+        for (size, layout) in sizes.iter().flat_map(|&size| Layout::ALL.map(|layout| (size, layout))) {
+            let problem = GemmProblem::seeded(device, size, layout)?;
+            let mut c = problem.output(device)?;
+            c.poison(&device.stream())?;
+            problem.launch(&device.stream(), &gemm, &mut c)?;
+            let what = format!("{}, {size:?}, {layout:?}", step.title());
+            all.add(what, problem.expected.check(c.to_host()?.as_slice()?));
+        }
+        Ok(())
+    })
 }
 
 /// Input, weights, and how the window moves.
@@ -255,32 +250,28 @@ fn convolutions(device: &Device) -> Result<Vec<String>> {
 }
 
 fn convolutions_with(device: &Device, convolutions: &[Convolution]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in conv::LADDER {
-        all.part(|all| {
-            let conv = step.load(device)?;
-            for (seed, &(input, weight, params)) in (0..).step_by(3).zip(convolutions) {
-                let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 1));
-                let b = Tensor::random(&weight[..1], seed + 2);
-                let expected = reference::conv2d(&x, &w, Some(&b), params)?;
-                let tolerance = match step.name() {
-                    "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
-                    "Winograd F4" => step19_winograd_4x4::tolerance(weight[1], 1.0, 1.0, 1.0),
-                    _ => expected.tolerance(),
-                };
-                let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
-                // A shape that it doesn't take is none of its faults.
-                all.part(|all| {
-                    let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
-                    let what = format!("{}, {input:?} * {weight:?}, {params:?}", step.title());
-                    all.add(what, compare(&output, &expected.values, tolerance));
-                    Ok(())
-                })?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, conv::LADDER, |all, step, conv| {
+        for (seed, &(input, weight, params)) in (0..).step_by(3).zip(convolutions) {
+            let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 1));
+            let b = Tensor::random(&weight[..1], seed + 2);
+            let expected = reference::conv2d(&x, &w, Some(&b), params)?;
+            let tolerance = match step.name() {
+                "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
+                "Winograd F4" => step19_winograd_4x4::tolerance(weight[1], 1.0, 1.0, 1.0),
+                _ => expected.tolerance(),
+            };
+            let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
+            // A shape that it doesn't take is none of its faults.
+            all.part(|all| {
+                let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
+                let what = format!("{}, {input:?} * {weight:?}, {params:?}", step.title());
+                all.add(what, compare(&output, &expected.values, tolerance));
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
 }
 
 fn scans(device: &Device) -> Result<Vec<String>> {
@@ -288,21 +279,17 @@ fn scans(device: &Device) -> Result<Vec<String>> {
 }
 
 fn scans_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in scan::LADDER {
-        all.part(|all| {
-            let mut scan = step.load(device)?;
-            for &n in lengths {
-                let values = random_u32(n, n as u64 + 1);
-                let mut sums = stream.alloc_poisoned(n)?;
-                scan.launch(&stream, &stream.clone_htod(&values)?, &mut sums)?;
-                let compared = scan::reference(&values).check(&stream.clone_dtoh(&sums)?);
-                all.add(format!("{}, {n} values", step.title()), compared);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, scan::LADDER, |all, step, mut scan| {
+        for &n in lengths {
+            let values = random_u32(n, n as u64 + 1);
+            let mut sums = stream.alloc_poisoned(n)?;
+            scan.launch(&stream, &stream.clone_htod(&values)?, &mut sums)?;
+            let compared = scan::reference(&values).check(&stream.clone_dtoh(&sums)?);
+            all.add(format!("{}, {n} values", step.title()), compared);
+        }
+        Ok(())
+    })
 }
 
 fn transposes(device: &Device) -> Result<Vec<String>> {
@@ -310,21 +297,17 @@ fn transposes(device: &Device) -> Result<Vec<String>> {
 }
 
 fn transposes_of(device: &Device, shapes: &[[usize; 2]]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in transpose::LADDER {
-        all.part(|all| {
-            let transpose = step.load(device)?;
-            for &shape in shapes {
-                let x = Tensor::random(&shape, 3).into_vec()?;
-                let mut y = stream.alloc_poisoned(x.len())?;
-                transpose.launch(&stream, &stream.clone_htod(&x)?, &mut y, shape)?;
-                let compared = transpose::reference(&x, shape).check(&stream.clone_dtoh(&y)?);
-                all.add(format!("{}, {shape:?}", step.title()), compared);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, transpose::LADDER, |all, step, transpose| {
+        for &shape in shapes {
+            let x = Tensor::random(&shape, 3).into_vec()?;
+            let mut y = stream.alloc_poisoned(x.len())?;
+            transpose.launch(&stream, &stream.clone_htod(&x)?, &mut y, shape)?;
+            let compared = transpose::reference(&x, shape).check(&stream.clone_dtoh(&y)?);
+            all.add(format!("{}, {shape:?}", step.title()), compared);
+        }
+        Ok(())
+    })
 }
 
 fn stencils(device: &Device) -> Result<Vec<String>> {
@@ -333,21 +316,17 @@ fn stencils(device: &Device) -> Result<Vec<String>> {
 }
 
 fn stencils_of(device: &Device, shapes: &[[usize; 3]]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in stencil::LADDER {
-        all.part(|all| {
-            let stencil = step.load(device)?;
-            for &shape in shapes {
-                let old = Tensor::random(&shape, 7).into_vec()?;
-                let mut next = stream.alloc_poisoned(old.len())?;
-                stencil.launch(&stream, &stream.clone_htod(&old)?, &mut next, shape)?;
-                let compared = stencil::reference(&old, shape).check(&stream.clone_dtoh(&next)?);
-                all.add(format!("{}, {shape:?}", step.title()), compared);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, stencil::LADDER, |all, step, stencil| {
+        for &shape in shapes {
+            let old = Tensor::random(&shape, 7).into_vec()?;
+            let mut next = stream.alloc_poisoned(old.len())?;
+            stencil.launch(&stream, &stream.clone_htod(&old)?, &mut next, shape)?;
+            let compared = stencil::reference(&old, shape).check(&stream.clone_dtoh(&next)?);
+            all.add(format!("{}, {shape:?}", step.title()), compared);
+        }
+        Ok(())
+    })
 }
 
 /// BatchNorm, ReLU and statistics: every step.
@@ -363,74 +342,59 @@ fn norms_of(device: &Device, [images, channels, side]: [usize; 3]) -> Result<Vec
 }
 
 fn reductions_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in reduction::LADDER {
-        all.part(|all| {
-            let reduction = step.load(device)?;
-            for &n in lengths {
-                let values = random_u32(n, n as u64 + 1);
-                let mut sum = stream.alloc_poisoned(1)?;
-                reduction.launch(&stream, &stream.clone_htod(&values)?, &mut sum)?;
-                let compared = reduction::reference(&values).check(&stream.clone_dtoh(&sum)?);
-                all.add(format!("{}, {n} values", step.title()), compared);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, reduction::LADDER, |all, step, reduction| {
+        for &n in lengths {
+            let values = random_u32(n, n as u64 + 1);
+            let mut sum = stream.alloc_poisoned(1)?;
+            reduction.launch(&stream, &stream.clone_htod(&values)?, &mut sum)?;
+            let compared = reduction::reference(&values).check(&stream.clone_dtoh(&sum)?);
+            all.add(format!("{}, {n} values", step.title()), compared);
+        }
+        Ok(())
+    })
 }
 
 fn histograms_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in histogram::LADDER {
-        all.part(|all| {
-            let histogram = step.load(device)?;
-            for &n in lengths {
-                for (kind, keys) in [("random", random_u32(n, 1)), ("skewed", histogram::skewed_keys(n, 1))] {
-                    let mut counts = stream.alloc_poisoned(histogram::BINS)?;
-                    histogram.launch(&stream, &stream.clone_htod(&keys)?, &mut counts)?;
-                    let compared = histogram::reference(&keys).check(&stream.clone_dtoh(&counts)?);
-                    all.add(format!("{}, {n} {kind} keys", step.title()), compared);
-                }
+    let stream = device.stream();
+    Verdicts::of_steps(device, histogram::LADDER, |all, step, histogram| {
+        for &n in lengths {
+            for (kind, keys) in [("random", random_u32(n, 1)), ("skewed", histogram::skewed_keys(n, 1))] {
+                let mut counts = stream.alloc_poisoned(histogram::BINS)?;
+                histogram.launch(&stream, &stream.clone_htod(&keys)?, &mut counts)?;
+                let compared = histogram::reference(&keys).check(&stream.clone_dtoh(&counts)?);
+                all.add(format!("{}, {n} {kind} keys", step.title()), compared);
             }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+        }
+        Ok(())
+    })
 }
 
 fn sorts_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in radix_sort::LADDER {
-        all.part(|all| {
-            let mut sort = step.load(device)?;
-            for &n in lengths {
-                // Many keys are equal: the sort must be stable.
-                let keys: Vec<u32> = random_u32(n, n as u64 + 1).into_iter().map(|key| key & 0xff00_00ff).collect();
-                let indices: Vec<u32> = (0..).take(n).collect();
-                let mut output = Pairs::poisoned(&stream, n)?;
-                sort.launch(&stream, &Pairs::to_device(&stream, &keys, &indices)?, &mut output)?;
-                add_pairs(all, step.title(), output.to_host(&stream)?, radix_sort::reference(&keys, &indices));
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, radix_sort::LADDER, |all, step, mut sort| {
+        for &n in lengths {
+            // Many keys are equal: the sort must be stable.
+            let keys: Vec<u32> = random_u32(n, n as u64 + 1).into_iter().map(|key| key & 0xff00_00ff).collect();
+            let indices: Vec<u32> = (0..).take(n).collect();
+            let mut output = Pairs::poisoned(&stream, n)?;
+            sort.launch(&stream, &Pairs::to_device(&stream, &keys, &indices)?, &mut output)?;
+            add_pairs(all, step.title(), output.to_host(&stream)?, radix_sort::reference(&keys, &indices));
+        }
+        Ok(())
+    })
 }
 
 fn selections_of(device: &Device, [n, k]: [usize; 2]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
+    let stream = device.stream();
     // Of a few values each, so that the smallest one taken is there more often than it is taken.
     let keys: Vec<u32> = random_u32(n, 2).into_iter().map(|key| key & 0xf000_0003).collect();
-    for step in top_k::LADDER {
-        all.part(|all| {
-            let mut largest = Pairs::poisoned(&stream, k)?;
-            step.load(device)?.launch(&stream, &stream.clone_htod(&keys)?, &mut largest)?;
-            add_pairs(all, step.title(), largest.to_host(&stream)?, top_k::reference(&keys, k));
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    Verdicts::of_steps(device, top_k::LADDER, |all, step, mut top_k| {
+        let mut largest = Pairs::poisoned(&stream, k)?;
+        top_k.launch(&stream, &stream.clone_htod(&keys)?, &mut largest)?;
+        add_pairs(all, step.title(), largest.to_host(&stream)?, top_k::reference(&keys, k));
+        Ok(())
+    })
 }
 
 /// Keys and values, exactly.
@@ -441,20 +405,16 @@ fn add_pairs(all: &mut Verdicts, step: String, found: [Vec<u32>; 2], expected: [
 }
 
 fn sparse_products_of(device: &Device, [rows, mean]: [usize; 2]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
+    let stream = device.stream();
     let matrices = [("regular", Csr::regular(rows, mean, 5)), ("power law", Csr::power_law(rows, mean, 6))];
-    for step in sparse::LADDER {
-        all.part(|all| {
-            let mut product = step.load(device)?;
-            for (kind, matrix) in &matrices {
-                let x = sparse::random_vector(rows, 7);
-                let mut y = stream.alloc_poisoned(rows)?;
-                product.launch(&stream, &matrix.to_device(&stream)?, &stream.clone_htod(&x)?, &mut y)?;
-                let compared = matrix.reference(&x).check(&stream.clone_dtoh(&y)?);
-                all.add(format!("{}, {rows} rows, {kind}", step.title()), compared);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    Verdicts::of_steps(device, sparse::LADDER, |all, step, mut product| {
+        for (kind, matrix) in &matrices {
+            let x = sparse::random_vector(rows, 7);
+            let mut y = stream.alloc_poisoned(rows)?;
+            product.launch(&stream, &matrix.to_device(&stream)?, &stream.clone_htod(&x)?, &mut y)?;
+            let compared = matrix.reference(&x).check(&stream.clone_dtoh(&y)?);
+            all.add(format!("{}, {rows} rows, {kind}", step.title()), compared);
+        }
+        Ok(())
+    })
 }

@@ -502,47 +502,39 @@ fn images_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
 /// Each step in the types that it multiplies.
 fn products_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
     let size = exactly(sizes)?;
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in gemm::LADDER.iter().chain(gemm::OTHERS) {
-        all.part(|all| {
-            let gemm = step.load(device)?;
-            for &precision in gemm.precisions() {
-                // A type or a size that it doesn't take is none of its faults.
-                all.part(|all| {
-                    let problem = TensorProblem::seeded(device, size, precision, Layout::Transposed)?;
-                    let mut c = problem.output(device)?;
-                    problem.launch(&stream, &gemm, &mut c)?;
-                    all.add(format!("{}, {precision}, {size:?}", step.title()), problem.expected.check(&c.to_f64()?));
-                    Ok(())
-                })?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, gemm::LADDER.iter().chain(gemm::OTHERS), |all, step, gemm| {
+        for &precision in gemm.precisions() {
+            // A type or a size that it doesn't take is none of its faults.
+            all.part(|all| {
+                let problem = TensorProblem::seeded(device, size, precision, Layout::Transposed)?;
+                let mut c = problem.output(device)?;
+                problem.launch(&stream, &gemm, &mut c)?;
+                all.add(format!("{}, {precision}, {size:?}", step.title()), problem.expected.check(&c.to_f64()?));
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// Each step, without a mask and, if the last query can see all keys, with one.
 fn attentions_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
     let [queries, keys, head] = exactly(sizes)?;
     let size = attention::Size { images: 1, heads: 1, queries, keys, head };
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    for step in attention::LADDER {
-        all.part(|all| {
-            let attention = step.load(device)?;
-            for causal in [false, true].into_iter().filter(|causal| !causal || queries <= keys) {
-                // A head that it has no kernel for is none of its faults.
-                all.part(|all| {
-                    let options = Options { causal, scale: None };
-                    let problem = AttentionProblem::seeded(device, size, Tokens::Apart, attention.products(), options)?;
-                    let [mut out, mut lse] = problem.outputs(device)?;
-                    attention.launch(&stream, problem.inputs(), options, &mut out, &mut lse)?;
-                    all.add(format!("{}, causal: {causal}", step.title()), problem.check(&out, &lse)?);
-                    Ok(())
-                })?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(all.into_wrong())
+    let stream = device.stream();
+    Verdicts::of_steps(device, attention::LADDER, |all, step, attention| {
+        for causal in [false, true].into_iter().filter(|causal| !causal || queries <= keys) {
+            // A head that it has no kernel for is none of its faults.
+            all.part(|all| {
+                let options = Options { causal, scale: None };
+                let problem = AttentionProblem::seeded(device, size, Tokens::Apart, attention.products(), options)?;
+                let [mut out, mut lse] = problem.outputs(device)?;
+                attention.launch(&stream, problem.inputs(), options, &mut out, &mut lse)?;
+                all.add(format!("{}, causal: {causal}", step.title()), problem.check(&out, &lse)?);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
 }
