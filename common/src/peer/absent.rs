@@ -139,7 +139,7 @@ impl Cudnn {
 
 impl CudnnConv2d {
     /// Never called: there is no value of this type.
-    pub fn algorithm(&self) -> String {
+    pub fn engine(&self) -> &str {
         match self.0 {}
     }
 

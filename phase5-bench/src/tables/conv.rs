@@ -68,7 +68,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuDNN");
     table = peers::noted(table, context.limits()?);
     table.note(NOTATION);
-    let mut algorithms = Vec::new();
+    let mut engines = Vec::new();
     let mut patience = Patience::default();
     for (at, &shape) in shapes.iter().enumerate() {
         let (name, params) = (shape.name(), shape.params());
@@ -85,7 +85,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             Err(reason) => Err(reason.clone()),
         };
         if let Ok(plan) = &plan {
-            algorithms.push(format!("{name}: {}", plan.algorithm()));
+            engines.push(format!("{name}: {}", plan.engine()));
         }
         let plan = plan.map(RefCell::new);
         let by_library =
@@ -104,8 +104,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let library = before.or_faster(by_library(&mut y)?);
         table.problem((PROBLEM, &name), shape.cost(), ("cuDNN", library), runs);
     }
-    if !algorithms.is_empty() {
-        table.note(format!("cuDNN, tuned by itself without tensor cores, chose: {}.", algorithms.join("; ")));
+    if !engines.is_empty() {
+        let fastest = engines.join("; ");
+        table.note(format!("cuDNN: the fastest of its engines in f32 without tensor cores, each timed here. {fastest}."));
     }
     if let Some(version) = pytorch.version {
         table.note(format!(

@@ -4,7 +4,7 @@
 //! best, by phase 2's first kernels and its last, by cuDNN and PyTorch. Then what layers of each kind take of a whole pass. The
 //! weights are seeded, since their values change neither time nor check.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::cpu;
@@ -24,6 +24,7 @@ use phase3_all_layers::models::resnet::{Config, ResNet};
 use crate::Error;
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, close};
+use crate::tables::peers::spread;
 use crate::torch::{self, Mode, PeerRequest};
 
 const NO_SPEED_UP: &str = "a speed-up needs the device's time";
@@ -357,38 +358,28 @@ fn tabulate(
             row.finish(OTHER_SIDE);
         }
     }
-    let of = |on_cpu: bool| sides.iter().filter(move |side| side.on_cpu == on_cpu);
+    let of = |on_cpu: bool| {
+        let sides = sides.iter().filter(move |side| side.on_cpu == on_cpu);
+        spread(sides.flat_map(|side| side.layers.iter()).map(|layer| &layer.timing))
+    };
     table.note(format!(
         "naive loops: plain f32 on one thread. fast CPU: `common::cpu`, a tuned product and im2col on {} threads; {}.",
         rayon::current_num_threads(),
-        spread(of(true))
+        of(true)
     ));
     table.note(match device.is_sim() {
         true => "lane M: millions of instructions that the simulator executed, counted by lane.".to_owned(),
         false => format!(
             "device ms: by events, without copies, the device alone, with the tensors (3 MB each) warm in the L2 cache, {}.",
-            spread(of(false))
+            of(false)
         ),
     });
     table.note("|Δ|: to the f64 reference of the same input; what f32 rounding may cost is derived. Weights: seeded.");
     Ok((table, wrong))
 }
 
-/// `medians of 5 runs or more, quartiles within 3 % of them`, for the least and the most of several.
-fn spread<'a>(sides: impl Iterator<Item = &'a Side>) -> String {
-    let timings: Vec<&Timing> = sides.flat_map(|side| side.layers.iter()).map(|layer| &layer.timing).collect();
-    let runs = timings.iter().map(|timing| timing.repeats()).min().unwrap_or(0);
-    let widest = timings
-        .iter()
-        .filter_map(|timing| {
-            let (median, (low, high)) = (timing.median_ms()?, timing.quartiles_ms()?);
-            Some(100.0 * (median - low).max(high - median) / median)
-        })
-        .fold(0.0, f64::max);
-    format!("medians of {runs} runs or more, quartiles within {widest:.0} % of them")
-}
-
-/// The three operations, whatever does them, measured on the host. ReLU may work in place.
+/// The three operations, whatever does them, measured on the host: one after another, as a pass does, with a look at the clock after
+/// each. So a busy host makes all rows slower alike, and no part takes longer than the whole.
 fn on_cpu(
     name: &'static str,
     bench: &Bench,
@@ -396,26 +387,37 @@ fn on_cpu(
     norm: impl Fn(&Tensor) -> common::Result<Tensor>,
     relu: impl Fn(Tensor) -> common::Result<Tensor>,
 ) -> common::Result<Side> {
-    let layer = |work: &dyn Fn() -> common::Result<Tensor>| -> common::Result<Layer> {
-        let mut output = Err(common::Error::Invalid("nothing was measured".to_owned()));
-        let timing = bench.measure_host(|| {
-            output = Ok(work()?);
-            Ok(())
-        })?;
-        Ok(Layer { timing, output: output? })
-    };
-    let convolved = layer(&conv)?;
-    let normalised = layer(&|| norm(&convolved.output))?;
-    // As on the device, all runs but the first clip what is clipped already.
-    let mut output = normalised.output.to_host()?;
-    let timing = bench.measure_host(|| {
-        output = relu(std::mem::replace(&mut output, Tensor::zeros(&[0])))?;
+    let convolved = conv()?;
+    let normalised = norm(&convolved)?;
+    let clipped = relu(normalised.to_host()?)?;
+    let mut laps: [Vec<f64>; 3] = Default::default();
+    let mut output = Tensor::zeros(&[0]);
+    let total = bench.measure_host(|| {
+        let mut start = Instant::now();
+        let mut lap = |layer: usize| {
+            let now = Instant::now();
+            laps[layer].push((now - start).as_secs_f64() * 1e3);
+            start = now;
+        };
+        let convolved = conv()?;
+        lap(0);
+        let normalised = norm(&convolved)?;
+        lap(1);
+        output = relu(normalised)?;
+        lap(2);
         Ok(())
     })?;
-    let clipped = Layer { timing, output };
-    let total = layer(&|| relu(norm(&conv()?)?))?;
-    let layers =
-        Layers { conv2d: Some(convolved), batch_norm: Some(normalised), relu: Some(clipped), total: Some(total) };
+    // Those of the warm-up stand first.
+    let [conv2d, batch_norm, relu] = laps.map(|mut laps| {
+        let measured = laps.split_off(laps.len() - total.repeats());
+        Timing::from_samples(total.clock(), measured)
+    });
+    let layers = Layers {
+        conv2d: Some(Layer { timing: conv2d?, output: convolved }),
+        batch_norm: Some(Layer { timing: batch_norm?, output: normalised }),
+        relu: Some(Layer { timing: relu?, output: clipped }),
+        total: Some(Layer { timing: total, output }),
+    };
     Ok(Side { name, on_cpu: true, layers })
 }
 

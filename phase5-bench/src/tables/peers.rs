@@ -69,13 +69,31 @@ pub(crate) fn bench() -> Bench {
 }
 
 /// A few runs by the host's clock, of what takes seconds on a slow machine.
+pub(crate) fn on_host(repeats: usize) -> Bench {
+    Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() }
+}
+
+/// What it takes by the host's clock, [a few times](on_host).
 pub(crate) fn by_host(
     context: &Context,
     repeats: usize,
     work: impl FnMut() -> common::Result<()>,
 ) -> common::Result<Timing> {
-    let bench = Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() };
-    context.host_bench(bench).measure_host(work)
+    context.host_bench(on_host(repeats)).measure_host(work)
+}
+
+/// `medians of 5 runs or more, quartiles within 3 % of them`, for the least and the most of several.
+pub(crate) fn spread<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> String {
+    let timings: Vec<&Timing> = timings.into_iter().collect();
+    let runs = timings.iter().map(|timing| timing.repeats()).min().unwrap_or(0);
+    let widest = timings
+        .iter()
+        .filter_map(|timing| {
+            let (median, (low, high)) = (timing.median_ms()?, timing.quartiles_ms()?);
+            Some(100.0 * (median - low).max(high - median) / median)
+        })
+        .fold(0.0, f64::max);
+    format!("medians of {runs} runs or more, quartiles within {widest:.0} % of them")
 }
 
 /// What it takes on the host's cores, and what it gives there. Beside the simulator, where no table shows the time, it is run once.

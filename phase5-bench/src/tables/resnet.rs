@@ -194,17 +194,17 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     };
     let (images, parameters) = (context.image()?, CONFIG.seeded(SEED));
     let mut wrong = Vec::new();
-    let timed = |cpu: Cpu, repeats| -> common::Result<(Timing, Tensor)> {
+    let time_passes = |cpu: Cpu, bench: Bench| -> common::Result<(Timing, Tensor)> {
         let network = ResNet::load(&cpu, CONFIG, &parameters)?;
         let mut logits = Tensor::zeros(&[0]);
-        let timing = by_host(context, repeats, || {
+        let timing = context.host_bench(bench).measure_host(|| {
             logits = cpu.infer(&network, &images)?;
             Ok(())
         })?;
         Ok((timing, logits))
     };
     step(by::CPU);
-    let (cpu, expected) = timed(Cpu::new(), 10)?;
+    let (cpu, expected) = time_passes(Cpu::new(), peers::on_host(10))?;
     let on_cpu = cpu.median_ms();
     let title = format!("resnet-single: ResNet18, one photo ({}), on {}", context.photo.name(), device.short_name());
     let mut table = context.table(title, SINGLE_COLUMNS);
@@ -215,13 +215,14 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     let on_the_host = "nothing of it runs on the device";
     if !context.only_summary {
         step(by::PLAIN);
-        let plain = Cpu::plain()?;
-        let network = ResNet::load(&plain, CONFIG, &parameters)?;
-        let begin = std::time::Instant::now();
-        let plain_logits = plain.infer(&network, &images)?;
-        let ms = begin.elapsed().as_secs_f64() * 1e3;
+        // A pass takes seconds. Where no GPU is compared with it, one is enough.
+        let repeats = if device.is_sim() { 1 } else { 5 };
+        let bench = Bench { warm_up: 0, repeats, limit: Duration::from_secs(60), ..Bench::default() };
+        let (plain, plain_logits) = time_passes(Cpu::plain()?, bench)?;
         let checked = check(by::PLAIN, &plain_logits, &expected, &mut wrong)?;
-        table.row().set_all(timed(by::PLAIN, Ok(ms))).set_all(checked).finish(on_the_host);
+        let plain_ms = plain.median_ms().ok_or_else(|| NO_CLOCK.to_owned());
+        table.row().set_all(timed(by::PLAIN, plain_ms)).set_all(checked).finish(on_the_host);
+        table.note(format!("Plain loops: {}.", peers::spread([&plain])));
     }
     let checked = check(by::CPU, &expected, &expected, &mut wrong)?;
     let cpu_ms = on_cpu.ok_or_else(|| NO_CLOCK.to_owned());
@@ -281,7 +282,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     }
     table.note(format!(
         "ms: from the image in the host's memory to the logits there, medians by the host's clock. The CPU: {} threads, but for \
-         the plain loops, which have one and are run once.",
+         the plain loops, which have one.",
         rayon::current_num_threads()
     ));
     table.note(

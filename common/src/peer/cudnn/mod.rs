@@ -1,43 +1,45 @@
-//! cuDNN: its convolution, with the algorithm it finds fastest, and its BatchNorm, to compare with.
+//! cuDNN: its convolution, by the fastest of its engines, and its BatchNorm, to compare with.
+
+mod engines;
 
 use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cudarc::cudnn::result::{self, CudnnError};
 use cudarc::cudnn::sys;
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 
+use self::engines::{Plan, Problem};
 use super::open::{failed, int, open, view, view_mut};
 use crate::device::{Buffer, Stream};
 use crate::error::{Error, Result};
 use crate::probe::Library;
 use crate::reference::{BatchNorm, Conv2dParams};
 use crate::tensor::Tensor;
+use crate::timing::{Bench, Queue};
 
 const NCHW: sys::cudnnTensorFormat_t = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
 const F32: sys::cudnnDataType_t = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-/// Only multiply-adds in f32: no tensor cores, so no TF32.
-const MATH: sys::cudnnMathType_t = sys::cudnnMathType_t::CUDNN_FMA_MATH;
-
-/// cuDNN may try algorithms that need up to this much memory besides the tensors, if it is free.
+/// An engine may need up to this much memory besides the tensors, if it is free.
 const MOST_WORKSPACE: u64 = 4 << 30;
+
+/// How each engine is timed: enough runs that one slow one does not decide.
+const TRIAL: Bench = Bench { warm_up: 2, repeats: 9, limit: Duration::from_millis(200), queue: Queue::Warm };
 
 /// A handle to cuDNN that queues its work on one stream.
 pub struct Cudnn {
     library: Rc<Handle>,
 }
 
-/// A convolution of one shape, with the algorithm that cuDNN found fastest, and the memory that it needs.
+/// A convolution of one shape, by the fastest of cuDNN's engines, and the memory that it needs.
 pub struct CudnnConv2d {
     library: Rc<Handle>,
-    input: Layout,
-    weight: Filter,
-    bias: Layout,
-    convolution: Convolution,
-    output: Layout,
-    algorithm: sys::cudnnConvolutionFwdAlgo_t,
+    plan: Plan,
     workspace: Buffer<u8>,
+    bias: Layout,
+    output: Layout,
     /// Shapes of input, weight and output: the arguments of `launch` must have them.
     shapes: [[usize; 4]; 3],
 }
@@ -82,77 +84,23 @@ impl Handle {
     }
 }
 
-/// A cuDNN descriptor, destroyed on drop.
-macro_rules! descriptor {
-    ($name:ident, $raw:ty, $create:path, $destroy:path) => {
-        struct $name($raw);
+/// A tensor's shape and strides, destroyed on drop.
+struct Layout(sys::cudnnTensorDescriptor_t);
 
-        impl $name {
-            fn new() -> Result<$name, CudnnError> {
-                Ok($name($create()?))
-            }
-        }
-
-        impl Drop for $name {
-            fn drop(&mut self) {
-                // SAFETY: created once, destroyed once. A failure can't be reported here.
-                let _ = unsafe { $destroy(self.0) };
-            }
-        }
-    };
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once. A failure can't be reported here.
+        let _ = unsafe { result::destroy_tensor_descriptor(self.0) };
+    }
 }
-
-descriptor!(Layout, sys::cudnnTensorDescriptor_t, result::create_tensor_descriptor, result::destroy_tensor_descriptor);
-descriptor!(Filter, sys::cudnnFilterDescriptor_t, result::create_filter_descriptor, result::destroy_filter_descriptor);
-descriptor!(
-    Convolution,
-    sys::cudnnConvolutionDescriptor_t,
-    result::create_convolution_descriptor,
-    result::destroy_convolution_descriptor
-);
 
 impl Layout {
     /// Of f32 in NCHW.
     fn nchw(dims: [i32; 4]) -> Result<Layout, CudnnError> {
-        let layout = Layout::new()?;
+        let layout = Layout(result::create_tensor_descriptor()?);
         // SAFETY: the descriptor was just created.
         unsafe { result::set_tensor4d_descriptor(layout.0, NCHW, F32, dims) }?;
         Ok(layout)
-    }
-}
-
-impl Filter {
-    /// \[out_channels, C / groups, R, S\].
-    fn kcrs(dims: [i32; 4]) -> Result<Filter, CudnnError> {
-        let filter = Filter::new()?;
-        // SAFETY: the descriptor was just created.
-        unsafe { result::set_filter4d_descriptor(filter.0, F32, NCHW, dims) }?;
-        Ok(filter)
-    }
-}
-
-impl Convolution {
-    fn geometry(padding: [i32; 2], stride: [i32; 2], dilation: [i32; 2], groups: i32) -> Result<Self, CudnnError> {
-        let convolution = Convolution::new()?;
-        let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
-        let ([pad_y, pad_x], [stride_y, stride_x], [dilation_y, dilation_x]) = (padding, stride, dilation);
-        // SAFETY: the descriptor was just created.
-        unsafe {
-            result::set_convolution2d_descriptor(
-                convolution.0,
-                pad_y,
-                pad_x,
-                stride_y,
-                stride_x,
-                dilation_y,
-                dilation_x,
-                mode,
-                F32,
-            )?;
-            result::set_convolution_group_count(convolution.0, groups)?;
-            result::set_convolution_math_type(convolution.0, MATH)?;
-        }
-        Ok(convolution)
     }
 }
 
@@ -178,8 +126,8 @@ impl Cudnn {
         Ok(Cudnn { library: Rc::new(library) })
     }
 
-    /// Lets cuDNN run all of its algorithms for this shape, with the values given, and keeps the fastest; `output` is
-    /// overwritten. Only algorithms that multiply and add in f32 take part.
+    /// Runs every engine that cuDNN has for this shape, with the values given, and keeps the fastest; `output` is overwritten. Only
+    /// engines that multiply and add in f32 take part.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for shapes that cuDNN does not take,
@@ -193,24 +141,41 @@ impl Cudnn {
     ) -> Result<CudnnConv2d> {
         output.expect_shape("cuDNN's output", &params.output_shape(input, weight)?)?;
         let library = &*self.library;
-        let pair = |[y, x]: [usize; 2]| Ok::<_, Error>([library.int(y)?, library.int(x)?]);
-        let (padding, stride, dilation) = (pair(params.padding)?, pair(params.stride)?, pair(params.dilation)?);
-        let groups = library.int(params.groups)?;
-        let (x, w, y) = (library.dims(input)?, library.dims(weight)?, library.dims(output)?);
-        let fail = |error| library.fail(error);
-        let mut plan = CudnnConv2d {
-            input: Layout::nchw(x).map_err(fail)?,
-            weight: Filter::kcrs(w).map_err(fail)?,
-            bias: Layout::nchw([1, y[1], 1, 1]).map_err(fail)?,
-            convolution: Convolution::geometry(padding, stride, dilation, groups).map_err(fail)?,
-            output: Layout::nchw(y).map_err(fail)?,
-            algorithm: sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
-            workspace: library.stream.alloc_uninit(0)?,
-            shapes: [input.dims4()?, weight.dims4()?, output.dims4()?],
-            library: self.library.clone(),
+        let pair = |[y, x]: [usize; 2]| Ok::<_, Error>([library.int(y)?.into(), library.int(x)?.into()]);
+        let dims = [library.dims(input)?, library.dims(weight)?, library.dims(output)?];
+        let problem = Problem {
+            shapes: dims.map(|dims| dims.map(i64::from)),
+            padding: pair(params.padding)?,
+            stride: pair(params.stride)?,
+            dilation: pair(params.dilation)?,
         };
-        plan.tune(input, weight, output)?;
-        Ok(plan)
+        let fail = |error| library.fail(error);
+        let most = MOST_WORKSPACE.min(library.stream.device().memory().free / 2) as usize;
+        let mut best: Option<(f64, CudnnConv2d)> = None;
+        for plan in engines::plans(library.raw, &problem).map_err(fail)? {
+            if plan.workspace_bytes > most {
+                continue;
+            }
+            let mut trial = CudnnConv2d {
+                workspace: library.stream.alloc_uninit(plan.workspace_bytes)?,
+                plan,
+                bias: Layout::nchw([1, dims[2][1], 1, 1]).map_err(fail)?,
+                output: Layout::nchw(dims[2]).map_err(fail)?,
+                shapes: [input.dims4()?, weight.dims4()?, output.dims4()?],
+                library: self.library.clone(),
+            };
+            // An engine may find out only when it runs that it can't.
+            let timing = TRIAL.measure(&library.stream, || trial.launch(input, weight, None, output));
+            let Some(ms) = timing.ok().and_then(|timing| timing.median_ms()) else { continue };
+            if best.as_ref().is_none_or(|(least, _)| ms < *least) {
+                best = Some((ms, trial));
+            }
+        }
+        best.map(|(_, conv)| conv).ok_or_else(|| Error::Unsupported {
+            what: "cuDNN's convolution of this shape in f32".to_owned(),
+            device: library.stream.device().short_name(),
+            reason: "none of its engines takes it".to_owned(),
+        })
     }
 
     /// Queues (x − mean) / √(variance + eps) · weight + bias, with one value of each parameter per channel.
@@ -262,78 +227,21 @@ impl Cudnn {
 }
 
 impl CudnnConv2d {
-    /// The algorithm's name in cuDNN: `IMPLICIT_PRECOMP_GEMM`.
-    pub fn algorithm(&self) -> String {
-        let name = format!("{:?}", self.algorithm);
-        name.strip_prefix("CUDNN_CONVOLUTION_FWD_ALGO_").unwrap_or(&name).to_owned()
+    /// The engine's number in cuDNN, and its method if cuDNN tells it: `engine 34, Winograd 4×4`.
+    pub fn engine(&self) -> &str {
+        &self.plan.name
     }
 
-    /// Device memory that the algorithm needs besides the tensors.
+    /// Device memory that the engine needs besides the tensors.
     pub fn workspace_bytes(&self) -> usize {
         self.workspace.len()
-    }
-
-    fn tune(&mut self, input: &Tensor, weight: &Tensor, output: &mut Tensor) -> Result<()> {
-        const ALGORITHMS: usize = sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_COUNT as usize;
-        let library = self.library.clone();
-        let (stream, cuda) = (&library.stream, &library.cuda);
-        let free = stream.device().memory().free;
-        let mut scratch: Buffer<u8> = stream.alloc_uninit(MOST_WORKSPACE.min(free / 2) as usize)?;
-        // SAFETY: all fields are numbers or enumerations that include 0, so zero bytes are valid.
-        let mut results: [sys::cudnnConvolutionFwdAlgoPerf_t; ALGORITHMS] = unsafe { std::mem::zeroed() };
-        let mut count = 0;
-        {
-            let scratch_bytes = scratch.len();
-            let (x, w, mut y) = (view(input, stream)?, view(weight, stream)?, view_mut(output, stream)?);
-            let (x, _x) = x.device_ptr(cuda);
-            let (w, _w) = w.device_ptr(cuda);
-            let (y, _y) = y.device_ptr_mut(cuda);
-            let scratch = scratch.as_cuda_mut().ok_or_else(|| Error::Invalid("a GPU's buffer is not".to_owned()))?;
-            let (scratch, _scratch) = scratch.device_ptr_mut(cuda);
-            // SAFETY: the descriptors hold the tensors' shapes, the array holds as many results as stated, and the guards keep
-            // the memory.
-            unsafe {
-                sys::cudnnFindConvolutionForwardAlgorithmEx(
-                    library.raw,
-                    self.input.0,
-                    x as *const c_void,
-                    self.weight.0,
-                    w as *const c_void,
-                    self.convolution.0,
-                    self.output.0,
-                    y as *mut c_void,
-                    ALGORITHMS as i32,
-                    &mut count,
-                    results.as_mut_ptr(),
-                    scratch as *mut c_void,
-                    scratch_bytes,
-                )
-            }
-            .result()
-            .map_err(|error| library.fail(error))?;
-        }
-        // It tries its default math too, which is TF32. The results are sorted by time.
-        let fastest = results
-            .iter()
-            .take(count.max(0) as usize)
-            .find(|result| result.status.result().is_ok() && result.mathType == MATH)
-            .ok_or_else(|| Error::Unsupported {
-                what: "cuDNN's convolution of this shape in f32".to_owned(),
-                device: stream.device().short_name(),
-                reason: "none of its algorithms takes it".to_owned(),
-            })?;
-        self.algorithm = fastest.algo;
-        // Freed immediately, so that the new one fits.
-        drop(scratch);
-        self.workspace = stream.alloc_uninit(fastest.memory)?;
-        Ok(())
     }
 
     /// Queues the convolution of `input` \[N, C, H, W\] with `weight` \[K, C / groups, R, S\] into `output`, and then, in a second
     /// kernel, the addition of `bias` \[K\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if a shape differs from the tuned one, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::Shape`] if a shape differs from those it was made for, [`Error::Invalid`] if a tensor is on the host,
     /// [`Error::WrongDevice`], [`Error::Cuda`].
     pub fn launch(
         &mut self,
@@ -351,7 +259,6 @@ impl CudnnConv2d {
         }
         let library = self.library.clone();
         let (stream, cuda) = (&library.stream, &library.cuda);
-        let workspace_bytes = self.workspace.len();
         let (x, w, mut y) = (view(input, stream)?, view(weight, stream)?, view_mut(output, stream)?);
         let bias = bias.map(|bias| view(bias, stream)).transpose()?;
         let (x, _x) = x.device_ptr(cuda);
@@ -360,27 +267,11 @@ impl CudnnConv2d {
         let workspace = self.workspace.as_cuda_mut();
         let workspace = workspace.ok_or_else(|| Error::Invalid("a GPU's buffer is not".to_owned()))?;
         let (workspace, _workspace) = workspace.device_ptr_mut(cuda);
-        // SAFETY: the descriptors hold the tensors' shapes, the workspace is as large as the algorithm requires, and the guards
-        // keep the memory until the work is queued.
-        unsafe {
-            sys::cudnnConvolutionForward(
-                library.raw,
-                pointer(&1.0),
-                self.input.0,
-                x as *const c_void,
-                self.weight.0,
-                w as *const c_void,
-                self.convolution.0,
-                self.algorithm,
-                workspace as *mut c_void,
-                workspace_bytes,
-                pointer(&0.0),
-                self.output.0,
-                y as *mut c_void,
-            )
-        }
-        .result()
-        .map_err(|error| library.fail(error))?;
+        let tensors = [x as *mut c_void, w as *mut c_void, y as *mut c_void];
+        // SAFETY: the tensors have the plan's shapes, the workspace is as large as it asks for, and the guards keep the memory until
+        // the work is queued.
+        unsafe { self.plan.launch(library.raw, tensors, workspace as *mut c_void) }
+            .map_err(|error| library.fail(error))?;
         if let Some(bias) = &bias {
             let (bias, _bias) = bias.device_ptr(cuda);
             // SAFETY: as above; one value per channel.
