@@ -101,7 +101,7 @@ fn convolution_by_cudnn_matches_the_reference_and_is_no_tf32_cuda() {
         let shape = params.output_shape(&x, &w).unwrap();
         let mut y = Tensor::empty_on(&device, &shape).unwrap();
         let mut plan = cudnn.conv2d(&x_dev, &w_dev, params, &mut y).unwrap();
-        println!("{params:?}: {}, {} bytes", plan.engine(), plan.workspace_bytes());
+        println!("{params:?}: {}, {} bytes", plan.way(), plan.workspace_bytes());
         for bias in [None, Some((&b, &b_dev))] {
             device.stream().poison(y.buffer_mut().unwrap()).unwrap();
             plan.launch(&x_dev, &w_dev, bias.map(|(_, device)| device), &mut y).unwrap();

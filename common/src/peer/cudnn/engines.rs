@@ -1,8 +1,7 @@
 //! cuDNN's engines: every way that it has to run a convolution, as a plan each.
 //!
 //! The library's graph API describes work as a graph of operations, and an engine as one way to run a graph, which may have knobs
-//! (cuDNN's documentation, "Graph API"). Its older `cudnnFindConvolutionForwardAlgorithmEx` runs fewer of them, once each, and so
-//! chose differently from one run to the next.
+//! (cuDNN's documentation, "Graph API").
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -14,15 +13,7 @@ use cudarc::cudnn::sys::{
     cudnnBackendDescriptorType_t as Type, cudnnBackendHeurMode_t as Advice, cudnnBackendNumericalNote_t as Note,
 };
 
-/// What a convolution of f32 in NCHW is, in the library's integers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Problem {
-    /// Of input, weight \[out_channels, C / groups, R, S\] and output. The library derives the groups from them.
-    pub shapes: [[i64; 4]; 3],
-    pub padding: [i64; 2],
-    pub stride: [i64; 2],
-    pub dilation: [i64; 2],
-}
+use super::{F32, Problem};
 
 /// A descriptor of the graph API, destroyed on drop.
 #[repr(transparent)]
@@ -119,10 +110,9 @@ impl Descriptor {
     }
 }
 
-const F32: sys::cudnnDataType_t = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-
 /// A tensor of f32 in NCHW, called `id`.
-fn tensor(id: i64, shape: [i64; 4]) -> Result<Descriptor, CudnnError> {
+fn tensor(id: i64, shape: [i32; 4]) -> Result<Descriptor, CudnnError> {
+    let shape = shape.map(i64::from);
     let [_, c, h, w] = shape;
     let tensor = Descriptor::new(Type::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
     tensor.set(Attribute::CUDNN_ATTR_TENSOR_DATA_TYPE, &[F32])?;
@@ -152,10 +142,11 @@ impl Graph {
         let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
         convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[mode])?;
         convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[2_i64])?;
-        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &problem.padding)?;
-        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &problem.padding)?;
-        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &problem.stride)?;
-        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_DILATIONS, &problem.dilation)?;
+        let padding = problem.padding.map(i64::from);
+        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &padding)?;
+        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &padding)?;
+        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &problem.stride.map(i64::from))?;
+        convolution.set(Attribute::CUDNN_ATTR_CONVOLUTION_DILATIONS, &problem.dilation.map(i64::from))?;
         let convolution = convolution.finished()?;
         let operation = Descriptor::new(Type::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?;
         for (name, part) in [
@@ -211,7 +202,8 @@ pub(super) struct Plan {
 /// All ways to run the convolution that multiply and add in f32: those that the library advises, and each of its engines.
 pub(super) fn plans(handle: sys::cudnnHandle_t, problem: &Problem) -> Result<Vec<Plan>, CudnnError> {
     let graph = Rc::new(Graph::of(handle, problem)?);
-    let advised = [Advice::CUDNN_HEUR_MODE_A, Advice::CUDNN_HEUR_MODE_FALLBACK].map(|mode| graph.advised(mode));
+    let modes = [Advice::CUDNN_HEUR_MODE_A, Advice::CUDNN_HEUR_MODE_B, Advice::CUDNN_HEUR_MODE_FALLBACK];
+    let advised = modes.map(|mode| graph.advised(mode));
     let engines = graph.graph.number(Attribute::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)?;
     let advised = advised.into_iter().filter_map(Result::ok).flatten();
     // An engine that does not take this convolution says so here, or when its plan is made.

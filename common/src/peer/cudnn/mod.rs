@@ -1,5 +1,6 @@
-//! cuDNN: its convolution, by the fastest of its engines, and its BatchNorm, to compare with.
+//! cuDNN: its convolution, by the fastest of all its ways, and its BatchNorm, to compare with.
 
+mod algorithms;
 mod engines;
 
 use std::ffi::c_void;
@@ -11,7 +12,8 @@ use cudarc::cudnn::result::{self, CudnnError};
 use cudarc::cudnn::sys;
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 
-use self::engines::{Plan, Problem};
+use self::algorithms::{Algorithm, algorithms};
+use self::engines::{Plan, plans};
 use super::open::{failed, int, open, view, view_mut};
 use crate::device::{Buffer, Stream};
 use crate::error::{Error, Result};
@@ -22,10 +24,11 @@ use crate::timing::{Bench, Queue};
 
 const NCHW: sys::cudnnTensorFormat_t = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
 const F32: sys::cudnnDataType_t = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-/// An engine may need up to this much memory besides the tensors, if it is free.
+/// A way may need up to this much memory besides the tensors, if it is free.
 const MOST_WORKSPACE: u64 = 4 << 30;
 
-/// How each engine is timed: enough runs that one slow one does not decide.
+/// How each way is timed: enough runs that one slow one does not decide. `cudnnFindConvolutionForwardAlgorithmEx` runs each once, and chose
+/// differently from one run to the next.
 const TRIAL: Bench = Bench { warm_up: 2, repeats: 9, limit: Duration::from_millis(200), queue: Queue::Warm };
 
 /// A handle to cuDNN that queues its work on one stream.
@@ -33,15 +36,70 @@ pub struct Cudnn {
     library: Rc<Handle>,
 }
 
-/// A convolution of one shape, by the fastest of cuDNN's engines, and the memory that it needs.
+/// A convolution of one shape, by the fastest of cuDNN's ways, and the memory that it needs.
 pub struct CudnnConv2d {
     library: Rc<Handle>,
-    plan: Plan,
+    way: Way,
     workspace: Buffer<u8>,
     bias: Layout,
     output: Layout,
     /// Shapes of input, weight and output: the arguments of `launch` must have them.
     shapes: [[usize; 4]; 3],
+}
+
+/// What a convolution of f32 in NCHW is, in the library's integers.
+struct Problem {
+    /// Of input, weight \[out_channels, C / groups, R, S\] and output.
+    shapes: [[i32; 4]; 3],
+    padding: [i32; 2],
+    stride: [i32; 2],
+    dilation: [i32; 2],
+}
+
+impl Problem {
+    fn groups(&self) -> i32 {
+        let [input, weight, _] = self.shapes;
+        input[1] / weight[1]
+    }
+}
+
+/// How the library runs a convolution.
+enum Way {
+    Engine(Plan),
+    Algorithm(Algorithm),
+}
+
+impl Way {
+    fn name(&self) -> String {
+        match self {
+            Way::Engine(plan) => plan.name.clone(),
+            Way::Algorithm(algorithm) => algorithm.name(),
+        }
+    }
+
+    fn workspace_bytes(&self) -> usize {
+        match self {
+            Way::Engine(plan) => plan.workspace_bytes,
+            Way::Algorithm(algorithm) => algorithm.workspace_bytes,
+        }
+    }
+
+    /// # Safety
+    /// As [`Plan::launch`].
+    unsafe fn launch(
+        &self,
+        handle: sys::cudnnHandle_t,
+        tensors: [*mut c_void; 3],
+        workspace: *mut c_void,
+    ) -> Result<(), CudnnError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Way::Engine(plan) => plan.launch(handle, tensors, workspace),
+                Way::Algorithm(algorithm) => algorithm.launch(handle, tensors, workspace),
+            }
+        }
+    }
 }
 
 struct Handle {
@@ -126,8 +184,8 @@ impl Cudnn {
         Ok(Cudnn { library: Rc::new(library) })
     }
 
-    /// Runs every engine that cuDNN has for this shape, with the values given, and keeps the fastest; `output` is overwritten. Only
-    /// engines that multiply and add in f32 take part.
+    /// Times every engine and every algorithm that cuDNN has for this shape, with the values given, and keeps the fastest; `output` is
+    /// overwritten. Only those that multiply and add in f32 take part.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for shapes that cuDNN does not take,
@@ -141,10 +199,10 @@ impl Cudnn {
     ) -> Result<CudnnConv2d> {
         output.expect_shape("cuDNN's output", &params.output_shape(input, weight)?)?;
         let library = &*self.library;
-        let pair = |[y, x]: [usize; 2]| Ok::<_, Error>([library.int(y)?.into(), library.int(x)?.into()]);
+        let pair = |[y, x]: [usize; 2]| Ok::<_, Error>([library.int(y)?, library.int(x)?]);
         let dims = [library.dims(input)?, library.dims(weight)?, library.dims(output)?];
         let problem = Problem {
-            shapes: dims.map(|dims| dims.map(i64::from)),
+            shapes: dims,
             padding: pair(params.padding)?,
             stride: pair(params.stride)?,
             dilation: pair(params.dilation)?,
@@ -152,19 +210,18 @@ impl Cudnn {
         let fail = |error| library.fail(error);
         let most = MOST_WORKSPACE.min(library.stream.device().memory().free / 2) as usize;
         let mut best: Option<(f64, CudnnConv2d)> = None;
-        for plan in engines::plans(library.raw, &problem).map_err(fail)? {
-            if plan.workspace_bytes > most {
-                continue;
-            }
+        let engines = plans(library.raw, &problem).map_err(fail)?.into_iter().map(Way::Engine);
+        let algorithms = algorithms(library.raw, &problem).map_err(fail)?.into_iter().map(Way::Algorithm);
+        for way in engines.chain(algorithms).filter(|way| way.workspace_bytes() <= most) {
             let mut trial = CudnnConv2d {
-                workspace: library.stream.alloc_uninit(plan.workspace_bytes)?,
-                plan,
+                workspace: library.stream.alloc_uninit(way.workspace_bytes())?,
+                way,
                 bias: Layout::nchw([1, dims[2][1], 1, 1]).map_err(fail)?,
                 output: Layout::nchw(dims[2]).map_err(fail)?,
                 shapes: [input.dims4()?, weight.dims4()?, output.dims4()?],
                 library: self.library.clone(),
             };
-            // An engine may find out only when it runs that it can't.
+            // It may find out only when it runs that it can't.
             let timing = TRIAL.measure(&library.stream, || trial.launch(input, weight, None, output));
             let Some(ms) = timing.ok().and_then(|timing| timing.median_ms()) else { continue };
             if best.as_ref().is_none_or(|(least, _)| ms < *least) {
@@ -174,7 +231,7 @@ impl Cudnn {
         best.map(|(_, conv)| conv).ok_or_else(|| Error::Unsupported {
             what: "cuDNN's convolution of this shape in f32".to_owned(),
             device: library.stream.device().short_name(),
-            reason: "none of its engines takes it".to_owned(),
+            reason: "none of its engines and algorithms takes it".to_owned(),
         })
     }
 
@@ -227,12 +284,13 @@ impl Cudnn {
 }
 
 impl CudnnConv2d {
-    /// The engine's number in cuDNN, and its method if cuDNN tells it: `engine 34, Winograd 4×4`.
-    pub fn engine(&self) -> &str {
-        &self.plan.name
+    /// What cuDNN calls it: an engine's number, with its method if cuDNN tells that (`engine 34, Winograd 4×4`), or an algorithm's name
+    /// (`IMPLICIT_PRECOMP_GEMM`).
+    pub fn way(&self) -> String {
+        self.way.name()
     }
 
-    /// Device memory that the engine needs besides the tensors.
+    /// Device memory that it needs besides the tensors.
     pub fn workspace_bytes(&self) -> usize {
         self.workspace.len()
     }
@@ -268,9 +326,9 @@ impl CudnnConv2d {
         let workspace = workspace.ok_or_else(|| Error::Invalid("a GPU's buffer is not".to_owned()))?;
         let (workspace, _workspace) = workspace.device_ptr_mut(cuda);
         let tensors = [x as *mut c_void, w as *mut c_void, y as *mut c_void];
-        // SAFETY: the tensors have the plan's shapes, the workspace is as large as it asks for, and the guards keep the memory until
-        // the work is queued.
-        unsafe { self.plan.launch(library.raw, tensors, workspace as *mut c_void) }
+        // SAFETY: the tensors have the shapes that it was made for, the workspace is as large as it asks for, and the guards keep the
+        // memory until the work is queued.
+        unsafe { self.way.launch(library.raw, tensors, workspace as *mut c_void) }
             .map_err(|error| library.fail(error))?;
         if let Some(bias) = &bias {
             let (bias, _bias) = bias.device_ptr(cuda);
