@@ -44,6 +44,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A run that has nothing to merge.
+    #[error("{} has none of the tables: {}", .path.display(), if .tables.is_empty() { "it is empty".to_owned() } else { .tables.join(", ") })]
+    Merge {
+        /// The run's file.
+        path: PathBuf,
+        /// Those asked for; none for all.
+        tables: Vec<String>,
+    },
+
     /// A photo, or a plot's file.
     #[error(transparent)]
     Media(#[from] media::Error),

@@ -21,6 +21,7 @@ pub mod clocks;
 pub mod doctor;
 mod error;
 pub mod limits;
+pub mod merge;
 pub mod plot;
 pub mod registry;
 pub mod report;

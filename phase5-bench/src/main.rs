@@ -9,10 +9,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use common::command::{self, CommandArgs, SaveArgs, Shell};
 use common::cpu;
 use common::device::{Device, SimOptions};
-use common::record::{Named, Record, merge};
+use common::record::{self, Named, Record};
 use common::table::{Format, Table};
 use media::photo::Photo;
 use phase5_bench::limits::{LIMITS, Limits};
+use phase5_bench::merge::{self, MergeArgs};
 use phase5_bench::registry::{self, Runner};
 use phase5_bench::report::command::{ReportArgs, percent};
 use phase5_bench::report::{self, Report};
@@ -38,6 +39,7 @@ use phase5_bench::{Result, doctor, plot, summary};
   cargo run -p phase5-bench -- gemm --update today.json    measure one table again, and keep the rest of a saved run
   cargo run -p phase5-bench -- gemm --runs 5 --save today.json     save medians of 5 runs, and how far they lie apart
   cargo run -p phase5-bench -- gemm --runs 5 --compare today.json  compare a later run with it: change, or noise
+  cargo run -p phase5-bench -- merge today.json later.json put tables that were saved apart into one record
   cargo run -p phase5-bench -- adopt today.json            keep it, to be shown where there is no GPU
   cargo run -p phase5-bench -- gemm conv --plot plots      two tables and their plot
   cargo run -p phase5-bench -- report --out report.html    a report of the recorded runs
@@ -98,6 +100,8 @@ enum Command {
     Doctor,
     /// Keep a run that --save wrote on a GPU of yours: where there is no GPU, tables then show the numbers of the nearest device
     Adopt(AdoptArgs),
+    /// Put the tables of runs that --save wrote into an earlier record of such a device, in place of its own
+    Merge(MergeArgs),
 }
 
 /// The exit status if a comparison finds something slower.
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Some(Command::Report(report)) => report::command::run(report),
         Some(Command::Doctor) => doctor::run(&args.common.device, shell),
         Some(Command::Adopt(adopt)) => shelf::command(adopt),
+        Some(Command::Merge(args)) => merge::command(args),
         None => run(&args, shell),
     })
 }
@@ -192,7 +197,7 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
         for wrong in &finished.wrong {
             shell.fail(format!("table `{}`: {wrong}", spec.name));
         }
-        show(shell, &merge(&finished.table, spec.name, runner.shelf().with_table(spec.name)))?;
+        show(shell, &record::merge(&finished.table, spec.name, runner.shelf().with_table(spec.name)))?;
         let conditions = runner.conditions(spec.name).cloned();
         if let Some(conditions) = &conditions {
             command::say("meanwhile", conditions.says());
@@ -241,7 +246,7 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
 fn json(record: &Record, shelf: &Shelf, comparisons: &[Table]) -> String {
     let mut record = record.clone();
     for Named { name, table, .. } in &mut record.tables {
-        *table = merge(table, name, shelf.with_table(name));
+        *table = record::merge(table, name, shelf.with_table(name));
     }
     record.comparisons = comparisons.to_vec();
     record.to_json()

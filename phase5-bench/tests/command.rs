@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use common::record::Record;
 use common::table::Table;
 use phase2_conv_bn::norm::{batch_norm, relu, statistics};
 
@@ -149,6 +150,40 @@ fn an_adopted_run_is_shown_before_those_of_the_course() {
     succeeds(&["transfer", "--save", simulated.to_str().unwrap()]);
     let stderr = fails(&["adopt", simulated.to_str().unwrap()], 1);
     assert!(stderr.contains("is not adopted: it is a simulator's"), "{stderr}");
+}
+
+/// Tables that were saved apart come into one record, and those derived from them are made anew.
+#[test]
+fn runs_are_merged_into_a_record_of_the_same_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let [record, run] = [file("record.json"), file("run.json")];
+    let recorded = phase5_bench::records().unwrap().remove(0);
+    let mut earlier = recorded.clone();
+    earlier.tables.retain(|table| ["transfer", "conv"].contains(&table.name.as_str()));
+    earlier.save(record.as_ref()).unwrap();
+    let mut later = recorded;
+    later.tables.retain(|table| ["transfer", "gemm"].contains(&table.name.as_str()));
+    later.commit = "0123456789ab".to_owned();
+    later.save(run.as_ref()).unwrap();
+
+    let (_, stderr) = succeeds(&["merge", &record, &run, "--tables", "gemm"]);
+    assert!(stderr.contains("merged: gemm, from"), "{stderr}");
+    let merged = Record::open(record.as_ref()).unwrap();
+    let names: Vec<&str> = merged.tables.iter().map(|table| table.name.as_str()).collect();
+    assert!(names.starts_with(&["transfer", "gemm", "conv"]), "in the order of the course: {names:?}");
+    assert!(merged.provenance_of("gemm").contains("0123456789ab"));
+    assert!(!merged.provenance_of("transfer").contains("0123456789ab"), "not asked for");
+
+    let stderr = fails(&["merge", &record, &run, "--tables", "conv"], 1);
+    assert!(stderr.contains("has none of the tables: conv"), "{stderr}");
+    let stderr = fails(&["merge", &record, &run, "--tables", "gem"], 2);
+    assert!(stderr.contains("no such table: `gem`"), "{stderr}");
+    later.device_name = "NVIDIA GeForce RTX 4090".to_owned();
+    later.save(run.as_ref()).unwrap();
+    let stderr = fails(&["merge", &record, &run], 1);
+    assert!(stderr.contains("this run on NVIDIA GeForce RTX 4090"), "{stderr}");
+    assert_eq!(Record::open(record.as_ref()).unwrap(), merged, "a refusal changes nothing");
 }
 
 /// A comparison tells what became more, by its exit status too.
@@ -444,6 +479,7 @@ fn help_says_how_to_use_it() {
         "all",
         "doctor",
         "adopt",
+        "merge",
         "--runs",
         "--noise",
         "NO_COLOR",
