@@ -185,8 +185,9 @@ impl Record {
             return Err(Error::Record { path: path.to_owned(), reason });
         }
         for named in &later.tables {
+            let (name, mut named) = (&named.name, named.clone());
             let Record { date, commit, host, .. } = later.clone();
-            let (name, named) = (&named.name, Named { again: Some(Again { date, commit, host }), ..named.clone() });
+            named.again.get_or_insert(Again { date, commit, host });
             match self.tables.iter_mut().find(|other| other.name == *name) {
                 Some(earlier) => *earlier = named,
                 None => self.tables.push(named),

@@ -49,6 +49,9 @@ pub struct Column {
     /// The number at which we and a peer are level; more is ahead. `None` if the column is no such comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u16>,
+    /// Characters that a line of its words has in a text table, for sentences in several columns. `None` if they stand on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u16>,
 }
 
 /// A column as a table's file declares it, once. Rows are filled and read by it, so its heading may change and its place too.
@@ -66,6 +69,8 @@ pub struct ColumnSpec {
     pub only_on: Option<DeviceKind>,
     /// As [`Column::level`].
     pub level: Option<u16>,
+    /// As [`Column::line`].
+    pub line: Option<u16>,
 }
 
 /// Closer to a peer than this is neither ahead nor behind: so much differs from run to run.
@@ -134,7 +139,7 @@ impl DeviceKind {
 impl Column {
     /// A column of words, whose heading is its key.
     pub fn text(heading: impl Into<String>) -> Column {
-        Column { key: None, heading: heading.into(), decimals: None, identifies: false, level: None }
+        Column { key: None, heading: heading.into(), decimals: None, identifies: false, level: None, line: None }
     }
 
     /// A column of numbers, whose heading is its key.
@@ -177,7 +182,7 @@ impl Column {
 impl ColumnSpec {
     /// A column of words.
     pub const fn text(key: &'static str, heading: &'static str) -> ColumnSpec {
-        ColumnSpec { key, heading, decimals: None, identifies: false, only_on: None, level: None }
+        ColumnSpec { key, heading, decimals: None, identifies: false, only_on: None, level: None, line: None }
     }
 
     /// A column of numbers.
@@ -203,6 +208,11 @@ impl ColumnSpec {
     /// Numbers above `level` say that we are ahead of a peer, those below that we are behind: 100 of a percentage, 1 of a ratio.
     pub const fn level_at(self, level: u16) -> ColumnSpec {
         ColumnSpec { level: Some(level), ..self }
+    }
+
+    /// Its words stand on lines of at most `characters` in a text table.
+    pub const fn in_lines_of(self, characters: u16) -> ColumnSpec {
+        ColumnSpec { line: Some(characters), ..self }
     }
 
     /// Whether tables of this kind of device have it.
@@ -231,13 +241,14 @@ impl From<&ColumnSpec> for Column {
 
 impl From<ColumnSpec> for Column {
     fn from(spec: ColumnSpec) -> Column {
-        let ColumnSpec { key, heading, decimals, identifies, level, .. } = spec;
+        let ColumnSpec { key, heading, decimals, identifies, level, line, .. } = spec;
         Column {
             key: (key != heading).then(|| key.to_owned()),
             heading: heading.to_owned(),
             decimals,
             identifies,
             level,
+            line,
         }
     }
 }
@@ -392,7 +403,12 @@ impl Table {
     /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules, and
     /// where these don't fit either, each row becomes a list. Nothing in it is for the terminal to obey but colours, if it shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
-        let (rows, notes) = self.shown();
+        let (mut rows, notes) = self.shown();
+        for (text, column) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&self.columns)) {
+            if let Some(line) = column.line {
+                *text = wrap(text, line.into());
+            }
+        }
         let width = terminal.width;
         let is_narrow = |text: &str| text.lines().all(|line| line.chars().count() <= width);
         let fits = |heading: &usize| is_narrow(&self.frame(&rows, *heading, Rules::Drawn, false));
@@ -966,6 +982,18 @@ mod tests {
             let error = Table::from_json(rubbish).unwrap_err().to_string();
             assert!(error.starts_with("this is no saved table"), "{error}");
         }
+    }
+
+    #[test]
+    fn sentences_stand_on_short_lines_in_text_alone() {
+        const WHY: ColumnSpec = ColumnSpec::text("why", "why").in_lines_of(8);
+        let mut table = TableBuilder::of("t", [WHY]);
+        table.row().set(WHY, "one two three").complete();
+        let table = table.finish();
+        assert!(table.to_text().contains("│ one two │\n│ three   │"), "{}", table.to_text());
+        assert!(table.to_csv().contains("one two three"), "{}", table.to_csv());
+        assert!(table.to_markdown().contains("| one two three |"), "{}", table.to_markdown());
+        assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
     }
 
     #[test]

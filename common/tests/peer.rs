@@ -101,7 +101,7 @@ fn convolution_by_cudnn_matches_the_reference_and_is_no_tf32_cuda() {
         let shape = params.output_shape(&x, &w).unwrap();
         let mut y = Tensor::empty_on(&device, &shape).unwrap();
         let mut plan = cudnn.conv2d(&x_dev, &w_dev, params, &mut y).unwrap();
-        println!("{params:?}: {}, {} bytes", plan.way(), plan.workspace_bytes());
+        println!("{params:?}: {}, {} bytes", plan.implementation(), plan.workspace_bytes());
         for bias in [None, Some((&b, &b_dev))] {
             device.stream().poison(y.buffer_mut().unwrap()).unwrap();
             plan.launch(&x_dev, &w_dev, bias.map(|(_, device)| device), &mut y).unwrap();
@@ -117,6 +117,11 @@ fn convolution_by_cudnn_matches_the_reference_and_is_no_tf32_cuda() {
         }
         assert!(plan.launch(&w_dev, &w_dev, None, &mut y).is_err(), "another shape than that tuned for");
     }
+    let host = Tensor::random(&[1, 3, 8, 8], 1);
+    let weight = Tensor::random(&[4, 3, 3, 3], 2).to_device(&device).unwrap();
+    let mut y = Tensor::empty_on(&device, &[1, 4, 8, 8]).unwrap();
+    let error = cudnn.conv2d(&host, &weight, new(1, 1), &mut y).err().unwrap();
+    assert!(matches!(error, Error::Invalid(_)), "a tensor on the host: {error}");
     let empty = Tensor::zeros(&[0, 3, 8, 8]).to_device(&device).unwrap();
     let w = Tensor::random(&[4, 3, 3, 3], 1).to_device(&device).unwrap();
     let mut y = Tensor::empty_on(&device, &[0, 4, 8, 8]).unwrap();

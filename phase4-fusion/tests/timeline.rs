@@ -19,14 +19,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Nanoseconds from the first piece of work to the end of the last, by what ran.
+/// The time from the first piece of work to the end of the last, by what ran.
 #[derive(Debug, Default, PartialEq)]
 struct Timeline {
-    kernels: u64,
-    copies: u64,
-    both: u64,
-    nothing: u64,
-    launches: usize,
+    kernel_alone_ns: u64,
+    copy_alone_ns: u64,
+    both_ns: u64,
+    nothing_ns: u64,
+    kernels: usize,
 }
 
 /// A piece of work on the GPU: its beginning, its end, and whether it is a kernel.
@@ -52,17 +52,17 @@ fn timeline(trace: &str) -> Timeline {
         changes.extend([(start, kernels, copies), (end, -kernels, -copies)]);
     }
     changes.sort_unstable_by_key(|change| change.0);
-    let mut found = Timeline { launches: pieces.iter().filter(|piece| piece.2).count(), ..Timeline::default() };
+    let mut found = Timeline { kernels: pieces.iter().filter(|piece| piece.2).count(), ..Timeline::default() };
     let (mut kernels, mut copies) = (0, 0);
     for (at, &(now, kernel, copy)) in changes.iter().enumerate() {
         kernels += kernel;
         copies += copy;
         let until = changes.get(at + 1).map_or(now, |next| next.0);
         *match (kernels > 0, copies > 0) {
-            (true, false) => &mut found.kernels,
-            (false, true) => &mut found.copies,
-            (true, true) => &mut found.both,
-            (false, false) => &mut found.nothing,
+            (true, false) => &mut found.kernel_alone_ns,
+            (false, true) => &mut found.copy_alone_ns,
+            (true, true) => &mut found.both_ns,
+            (false, false) => &mut found.nothing_ns,
         } += until - now;
     }
     found
@@ -77,6 +77,7 @@ fn gpu(trace: &str) -> String {
 /// The record of programs, each with its trace.
 fn recorded(programs: &[(String, String)], tool: &str, date: &str, commit: &str) -> String {
     let device = gpu(&programs[0].1);
+    assert!(programs.iter().all(|(_, trace)| gpu(trace) == device), "all of one GPU");
     let mut text = format!(
         "# device: {device}\n# date: {date}\n# commit: {commit}\n# tool: {tool}\n\
          # command: see phase4-fusion/tests/timeline.rs\n\
@@ -84,15 +85,11 @@ fn recorded(programs: &[(String, String)], tool: &str, date: &str, commit: &str)
          \"\",\"\",\"ms\",\"%\",\"%\",\"%\",\"%\"\n"
     );
     for (program, trace) in programs {
-        let Timeline { kernels, copies, both, nothing, launches } = timeline(trace);
-        let all = (kernels + copies + both + nothing) as f64;
-        let [kernels, copies, both, nothing] = [kernels, copies, both, nothing].map(|ns| ns as f64 / all * 100.0);
-        writeln!(
-            text,
-            "\"{program}\",\"{launches}\",\"{:.2}\",\"{kernels:.1}\",\"{copies:.1}\",\"{both:.1}\",\"{nothing:.1}\"",
-            all / 1e6
-        )
-        .unwrap();
+        let Timeline { kernel_alone_ns, copy_alone_ns, both_ns, nothing_ns, kernels } = timeline(trace);
+        let parts = [kernel_alone_ns, copy_alone_ns, both_ns, nothing_ns];
+        let all: u64 = parts.iter().sum();
+        let shares = parts.map(|ns| format!("{:.1}", ns as f64 / all as f64 * 100.0)).join("\",\"");
+        writeln!(text, "\"{program}\",\"{kernels}\",\"{:.2}\",\"{shares}\"", all as f64 / 1e6).unwrap();
     }
     text
 }
@@ -110,22 +107,30 @@ fn record_from_nsight_systems() {
     };
     let programs: Vec<_> = csv.split(',').map(program).collect();
     let device = gpu(&programs[0].1);
-    let machine = device.split(' ').nth(1).expect("NVIDIA and a name").to_lowercase();
+    let machine =
+        ["H200", "H100"].into_iter().find(|name| device.contains(name)).expect("the book knows the GPU").to_lowercase();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("records/nvidia-{machine}-timeline.csv"));
     fs::write(path, recorded(&programs, &tool, &date, &commit)).unwrap();
 }
 
-/// A copy of 100 ns and a kernel that begins in its middle; a gap of 50; two kernels at once.
+/// A copy of 1 ms and a kernel that begins in its middle; a gap of 0.5 ms; two kernels at once; a fill.
 const TRACE: &str = "Processing\n\
     Start (ns),Duration (ns),CorrId,GrdX,Bytes (MB),Device,Name\n\
-    1000,100,1,,8.4,NVIDIA H200 (0),[CUDA memcpy Host-to-Device]\n\
-    1050,150,2,64,,NVIDIA H200 (0),first\n\
-    1250,40,3,64,,NVIDIA H200 (0),second\n\
-    1260,40,4,64,,NVIDIA H200 (0),third\n";
+    10000000,1000000,1,,8.4,NVIDIA H200 (0),[CUDA memcpy Host-to-Device]\n\
+    10500000,1500000,2,64,,NVIDIA H200 (0),first\n\
+    12500000,400000,3,64,,NVIDIA H200 (0),second\n\
+    12600000,400000,4,64,,NVIDIA H200 (0),third\n\
+    13000000,500000,5,,8.4,NVIDIA H200 (0),[CUDA memset]\n";
 
 #[test]
 fn each_nanosecond_counts_once() {
-    let expected = Timeline { kernels: 100 + 50, copies: 50, both: 50, nothing: 50, launches: 3 };
+    let expected = Timeline {
+        kernel_alone_ns: 1_000_000 + 500_000,
+        copy_alone_ns: 500_000 + 500_000,
+        both_ns: 500_000,
+        nothing_ns: 500_000,
+        kernels: 3,
+    };
     assert_eq!(timeline(TRACE), expected);
 }
 
@@ -133,5 +138,5 @@ fn each_nanosecond_counts_once() {
 fn a_record_has_a_row_for_each_program() {
     let record = recorded(&[("it".to_owned(), TRACE.to_owned())], "Nsight Systems", "2026-11-26", "abc");
     assert!(record.starts_with("# device: NVIDIA H200\n# date: 2026-11-26\n"), "{record}");
-    assert!(record.ends_with("\"it\",\"3\",\"0.00\",\"50.0\",\"16.7\",\"16.7\",\"16.7\"\n"), "{record}");
+    assert!(record.ends_with("\"it\",\"3\",\"3.50\",\"42.9\",\"28.6\",\"14.3\",\"14.3\"\n"), "{record}");
 }

@@ -6,20 +6,20 @@
 use common::command::Shell;
 use common::device::{DeviceArgs, DeviceChoice, DeviceGroup};
 use common::probe::{Component, Library, report};
-use common::table::{ColumnSpec, Table, TableBuilder, wrap};
+use common::table::{ColumnSpec, Table, TableBuilder};
 
 use crate::spec::{Need, TableSpec};
 use crate::tables::TABLES;
 use crate::{Result, shelf, torch};
 
 /// Characters of a line of a cell.
-const CELL: usize = 40;
+const LINE: u16 = 40;
 
 const TABLE: ColumnSpec = ColumnSpec::text("table", "table");
 const LACKS: ColumnSpec = ColumnSpec::text("lacks", "not measured here");
 const NEED: ColumnSpec = ColumnSpec::text("need", "missing");
-const WHY: ColumnSpec = ColumnSpec::text("why", "why");
-const MEND: ColumnSpec = ColumnSpec::text("mend", "what would mend it");
+const WHY: ColumnSpec = ColumnSpec::text("why", "why").in_lines_of(LINE);
+const MEND: ColumnSpec = ColumnSpec::text("mend", "what would mend it").in_lines_of(LINE);
 
 /// All needs, those first without which the others are of no use.
 const NEEDS: [Need; 8] =
@@ -179,8 +179,7 @@ fn by_table(lacks: &[Lack]) -> Table {
 fn by_need(lacks: &[Lack]) -> Table {
     let mut table = TableBuilder::of("why, and what would mend it", [NEED, WHY, MEND]);
     for Lack { need, why, mend } in lacks {
-        let row = table.row().set(NEED, need.name()).set(WHY, wrap(why, CELL));
-        row.set(MEND, wrap(mend, CELL)).complete();
+        table.row().set(NEED, need.name()).set(WHY, why.as_str()).set(MEND, mend.as_str()).complete();
     }
     if lacks.is_empty() {
         table.note("Nothing is missing: every number can be measured here.");

@@ -44,13 +44,13 @@ pub enum Error {
         reason: String,
     },
 
-    /// A run that has nothing to merge.
-    #[error("{} has none of the tables: {}", .path.display(), if .tables.is_empty() { "it is empty".to_owned() } else { .tables.join(", ") })]
+    /// Runs that are not merged.
+    #[error("nothing is merged: {}: {reason}", .path.display())]
     Merge {
-        /// The run's file.
+        /// The record, or a run.
         path: PathBuf,
-        /// Those asked for; none for all.
-        tables: Vec<String>,
+        /// Why not.
+        reason: String,
     },
 
     /// A photo, or a plot's file.

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use common::command;
-use common::record::Record;
+use common::record::{Named, Record};
 
+use crate::limits::LIMITS;
+use crate::spec::Make;
+use crate::tables::TABLES;
 use crate::{Error, Result, registry};
 
 /// The options of `phase5-bench merge`.
@@ -16,7 +19,7 @@ pub struct MergeArgs {
     /// Later runs on such a device, in the order of their dates
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Take these tables alone, separated by commas [default: all that the runs have]
+    /// Take these tables alone, separated by commas [default: all that were measured in the runs]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     tables: Vec<String>,
 }
@@ -25,28 +28,42 @@ pub struct MergeArgs {
 /// those that are derived from others are made anew.
 ///
 /// # Errors
-/// [`Error::UnknownTable`]; [`Error::Merge`] for a run without any of the tables; if a file is no record, of another device, or cannot be
-/// written.
+/// [`Error::UnknownTable`]; [`Error::Merge`] for a table that is derived, or that no run has, and for a run without any; if a file is no
+/// record, of another device, or cannot be written.
 pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<()> {
-    registry::select(tables)?;
+    let known: Vec<String> = tables.iter().filter(|name| *name != LIMITS).cloned().collect();
+    if let Some(derived) = registry::select(&known)?.into_iter().find(|spec| is_derived(spec.name)) {
+        let reason = format!("`{}` is made of other tables; merge those", derived.name);
+        return Err(Error::Merge { path: path.clone(), reason });
+    }
     let mut record = Record::open(path)?;
+    let mut missing = tables.clone();
     for run in runs {
         let later = chosen(run, tables)?;
         record = registry::updated(record, &later, path)?;
         let names: Vec<&str> = later.tables.iter().map(|named| named.name.as_str()).collect();
+        missing.retain(|name| !names.contains(&name.as_str()));
         command::say("merged", format!("{}, from {}", names.join(", "), run.display()));
+    }
+    if !missing.is_empty() {
+        return Err(Error::Merge { path: path.clone(), reason: format!("no run has {}", missing.join(", ")) });
     }
     record.save(path)?;
     command::say("saved", path.display());
     Ok(())
 }
 
-/// The run with the tables that are asked for, or all.
+/// The run with the tables that are asked for, or all that were measured.
 fn chosen(path: &Path, tables: &[String]) -> Result<Record> {
     let mut run = Record::open(path)?;
-    run.tables.retain(|named| tables.is_empty() || tables.contains(&named.name));
+    run.tables.retain(|Named { name, .. }| !is_derived(name) && (tables.is_empty() || tables.contains(name)));
     match run.tables.is_empty() {
         false => Ok(run),
-        true => Err(Error::Merge { path: path.to_owned(), tables: tables.to_vec() }),
+        true => Err(Error::Merge { path: path.to_owned(), reason: "it has none of the tables".to_owned() }),
     }
+}
+
+/// Whether the table is made of others.
+fn is_derived(name: &str) -> bool {
+    TABLES.iter().any(|spec| spec.name == name && matches!(spec.make, Make::Derived { .. }))
 }

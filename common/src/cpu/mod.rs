@@ -42,6 +42,15 @@ pub fn pinned_threads() -> rayon::ThreadPoolBuilder {
     })
 }
 
+/// A pool of one thread, on the first core, for plain loops.
+///
+/// # Errors
+/// [`Error::Invalid`] if the system has no thread for it.
+pub fn one_pinned_thread() -> Result<rayon::ThreadPool> {
+    let pool = pinned_threads().num_threads(1).build();
+    pool.map_err(|error| Error::Invalid(format!("no thread for the CPU's part: {error}")))
+}
+
 /// Values per task if there is little work for each: 64 KB fit in a core's cache.
 const PART: usize = 1 << 14;
 

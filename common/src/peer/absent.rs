@@ -139,7 +139,7 @@ impl Cudnn {
 
 impl CudnnConv2d {
     /// Never called: there is no value of this type.
-    pub fn way(&self) -> String {
+    pub fn implementation(&self) -> String {
         match self.0 {}
     }
 

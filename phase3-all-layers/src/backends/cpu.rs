@@ -33,9 +33,7 @@ impl Cpu {
     /// # Errors
     /// [`Error::Invalid`] if the system has no thread for it.
     pub fn plain() -> Result<Cpu> {
-        let pool = cpu::pinned_threads().num_threads(1).build();
-        let pool = pool.map_err(|error| Error::Invalid(format!("no thread for the CPU's part: {error}")))?;
-        Ok(Cpu { plain: Some(pool), ..Cpu::new() })
+        Ok(Cpu { plain: Some(cpu::one_pinned_thread()?), ..Cpu::new() })
     }
 
     /// Milliseconds that layers of each kind have taken so far.

@@ -5,7 +5,7 @@
 
 use common::ladder::{Step, columns};
 use common::record::Record;
-use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder, wrap};
+use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder};
 use phase4_fusion::attention;
 use phase4_fusion::ptx::{PAIRS, Pair, Version, loads};
 use phase4_fusion::report::ptx::PAIR;
@@ -21,8 +21,8 @@ use crate::tables::{
     streams as of_streams, video as videos,
 };
 
-/// Characters of a cell's line.
-const CELL: usize = 17;
+/// Characters of a sentence's line.
+const LINE: u16 = 17;
 
 /// Within this factor an amount, or what a ratio gains, is confirmed.
 const CLOSE: f64 = 1.5;
@@ -36,12 +36,12 @@ const PARITY: f64 = 0.05;
 /// The key of the column of verdicts.
 pub(crate) const HOLDS_KEY: &str = "holds";
 
-const CLAIM: ColumnSpec = ColumnSpec::text("claim", "claim");
-const CLAIMED: ColumnSpec = ColumnSpec::text("claimed", "claimed");
-const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured");
+const CLAIM: ColumnSpec = ColumnSpec::text("claim", "claim").in_lines_of(LINE);
+const CLAIMED: ColumnSpec = ColumnSpec::text("claimed", "claimed").in_lines_of(LINE);
+const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured").in_lines_of(LINE);
 const ON: ColumnSpec = ColumnSpec::text("on", "on");
 const HOLDS: ColumnSpec = ColumnSpec::text(HOLDS_KEY, "holds");
-const WHY: ColumnSpec = ColumnSpec::text("why", "why");
+const WHY: ColumnSpec = ColumnSpec::text("why", "why").in_lines_of(LINE);
 const COLUMNS: &[ColumnSpec] = &[CLAIM, CLAIMED, MEASURED, ON, HOLDS, WHY];
 
 /// The tables that claims are measured by.
@@ -119,16 +119,15 @@ pub(crate) fn pages() -> Vec<&'static str> {
 fn tabulate(source: Option<&Record>) -> crate::Result<TableBuilder> {
     let mut table = TableBuilder::new("claims, measured again", DeviceKind::Gpu, COLUMNS);
     let device = source.map_or("", |record| record.device_name.strip_prefix("NVIDIA ").unwrap_or(&record.device_name));
-    let cell = |text: &str| Cell::from(wrap(text, CELL));
     let mut pages: Vec<&str> = Vec::new();
     for Claim { text, claimed, page, found } in claims(source) {
         if !pages.contains(&page) {
             pages.push(page);
         }
-        let row = table.row().set(CLAIM, cell(&text)).set(CLAIMED, cell(&claimed));
+        let row = table.row().set(CLAIM, text).set(CLAIMED, claimed);
         match found {
             Ok(Finding { measured, holds, why }) => {
-                row.set(MEASURED, cell(&measured)).set(ON, device).set(HOLDS, holds).set(WHY, cell(&why)).finish("");
+                row.set(MEASURED, measured).set(ON, device).set(HOLDS, holds).set(WHY, why).finish("");
             }
             Err(Missing::Measurement) => row.finish("no measurement of it in this run"),
             Err(Missing::Column(error)) => return Err(error.into()),
@@ -847,7 +846,7 @@ mod tests {
     }
 
     fn row<'a>(table: &'a Table, claim: &str) -> &'a [Cell] {
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
+        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         table.rows().iter().find(|row| text(&row[0]).starts_with(claim)).unwrap()
     }
 
@@ -864,7 +863,7 @@ mod tests {
         assert_eq!(held(0.08, 0.06), "no".into());
         let table = made(Some(&record(0.08, 0.60, 0.05)));
         let [_, _, measured, _, holds, why] = row(&table, "A library's GEMM + fused ReLU, 1024") else { panic!() };
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
+        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         assert_eq!(text(measured), "cuBLAS, then ReLU 0.80×; v2, fused 1.60×");
         assert_eq!(holds, &"in kind".into());
         assert!(text(why).contains("take 50 %"), "{}", text(why));
@@ -886,7 +885,7 @@ mod tests {
         let mut record = record(0.08, 0.60, 0.05);
         record.push("ptx", table.finish());
         let table = made(Some(&record));
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
+        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         let found = |claim: &str| row(&table, claim)[2..].iter().map(text).collect::<Vec<_>>();
         assert_eq!(found("PTX by hand")[..3], ["2^26 floats: 0.200 ms → 0.200 ms: 1.00×", "H200", "no"]);
         assert_eq!(found("… bandwidth")[..3], ["2^26 floats: +0.0 % by hints for the caches", "H200", "no"]);
@@ -912,7 +911,7 @@ mod tests {
             let mut record = record(0.08, 0.60, 0.05);
             record.push("autoencoder", table.finish());
             let table = made(Some(&record));
-            let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
+            let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
             ["One fused kernel", "… or 25×"].map(|claim| [2, 4].map(|cell| text(&row(&table, claim)[cell])))
         };
         let [[gains, parity], [most, factor]] = found(0.01);
@@ -1005,7 +1004,7 @@ mod tests {
         }
         run.push("fusion", table.finish());
         let table = made(Some(&run));
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
+        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         let found = |claim: &str| [2, 4].map(|at| text(&row(&table, claim)[at]));
         let [measured, holds] = found("… and its bandwidth");
         assert!(measured.contains("take 1 % of the copy's bandwidth; its products are 24 % of"), "{measured}");

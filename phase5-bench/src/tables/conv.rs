@@ -68,7 +68,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuDNN");
     table = peers::noted(table, context.limits()?);
     table.note(NOTATION);
-    let mut ways = Vec::new();
+    let mut fastest = Vec::new();
     let mut patience = Patience::default();
     for (at, &shape) in shapes.iter().enumerate() {
         let (name, params) = (shape.name(), shape.params());
@@ -85,7 +85,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             Err(reason) => Err(reason.clone()),
         };
         if let Ok(plan) = &plan {
-            ways.push(format!("{name}: {}", plan.way()));
+            fastest.push(format!("{name}: {}", plan.implementation()));
         }
         let plan = plan.map(RefCell::new);
         let by_library =
@@ -104,8 +104,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let library = before.or_faster(by_library(&mut y)?);
         table.problem((PROBLEM, &name), shape.cost(), ("cuDNN", library), runs);
     }
-    if !ways.is_empty() {
-        let fastest = ways.join("; ");
+    if !fastest.is_empty() {
+        let fastest = fastest.join("; ");
         table.note(format!(
             "cuDNN: the fastest of its engines and algorithms in f32 without tensor cores, each timed here. {fastest}."
         ));

@@ -21,10 +21,9 @@ use phase2_conv_bn::norm::{batch_norm, relu};
 use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 
-use crate::Error;
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, close};
-use crate::tables::peers::spread;
+use crate::tables::peers::spread_note;
 use crate::torch::{self, Mode, PeerRequest};
 
 const NO_SPEED_UP: &str = "a speed-up needs the device's time";
@@ -360,7 +359,7 @@ fn tabulate(
     }
     let of = |on_cpu: bool| {
         let sides = sides.iter().filter(move |side| side.on_cpu == on_cpu);
-        spread(sides.flat_map(|side| side.layers.iter()).map(|layer| &layer.timing))
+        spread_note(sides.flat_map(|side| side.layers.iter()).map(|layer| &layer.timing))
     };
     table.note(format!(
         "naive loops: plain f32 on one thread. fast CPU: `common::cpu`, a tuned product and im2col on {} threads; {}.",
@@ -403,8 +402,9 @@ fn on_cpu(
         lap(0);
         let normalised = norm(&convolved)?;
         lap(1);
-        output = relu(normalised)?;
+        let clipped = relu(normalised)?;
         lap(2);
+        output = clipped;
         Ok(())
     })?;
     // Those of the warm-up stand first.
@@ -424,10 +424,7 @@ fn on_cpu(
 /// The f32 loops of a beginner, on one thread.
 fn naive_on_cpu(input: &Tensor, weights: &Weights, bench: &Bench) -> crate::Result<Side> {
     // The loops spread over the threads of the pool they run in: this one has a single thread.
-    let pool = cpu::pinned_threads()
-        .num_threads(1)
-        .build()
-        .map_err(|error| Error::Common(common::Error::Invalid(format!("no thread for the CPU's part: {error}"))))?;
+    let pool = cpu::one_pinned_thread()?;
     let conv = || reference::conv2d_f32(input, &weights.conv, None, params());
     let norm = |x: &Tensor| reference::batch_norm_f32(x, &weights.norm());
     Ok(pool.install(|| on_cpu(sides::NAIVE_CPU, bench, conv, norm, |x| reference::relu_f32(&x)))?)

@@ -82,10 +82,14 @@ pub(crate) fn by_host(
     context.host_bench(on_host(repeats)).measure_host(work)
 }
 
-/// `medians of 5 runs or more, quartiles within 3 % of them`, for the least and the most of several.
-pub(crate) fn spread<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> String {
+/// `medians of 5 runs or more, quartiles within 3 % of them`: the smallest number of runs, and the quartile that is furthest from its
+/// median.
+pub(crate) fn spread_note<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> String {
     let timings: Vec<&Timing> = timings.into_iter().collect();
     let runs = timings.iter().map(|timing| timing.repeats()).min().unwrap_or(0);
+    if runs == 1 {
+        return "run once".to_owned();
+    }
     let widest = timings
         .iter()
         .filter_map(|timing| {

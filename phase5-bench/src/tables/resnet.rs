@@ -222,7 +222,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         let checked = check(by::PLAIN, &plain_logits, &expected, &mut wrong)?;
         let plain_ms = plain.median_ms().ok_or_else(|| NO_CLOCK.to_owned());
         table.row().set_all(timed(by::PLAIN, plain_ms)).set_all(checked).finish(on_the_host);
-        table.note(format!("Plain loops: {}.", peers::spread([&plain])));
+        table.note(format!("Plain loops: {}.", peers::spread_note([&plain])));
     }
     let checked = check(by::CPU, &expected, &expected, &mut wrong)?;
     let cpu_ms = on_cpu.ok_or_else(|| NO_CLOCK.to_owned());

@@ -1,7 +1,7 @@
-//! cuDNN's engines: every way that it has to run a convolution, as a plan each.
+//! cuDNN's engines for a convolution, as a plan each.
 //!
-//! The library's graph API describes work as a graph of operations, and an engine as one way to run a graph, which may have knobs
-//! (cuDNN's documentation, "Graph API").
+//! The library's graph API describes work as a graph of operations, and an engine as one way to run a graph. An engine may have knobs,
+//! such as the size of its tiles; they are set as the library advises, and as they come (cuDNN's documentation, "Graph API").
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -31,13 +31,17 @@ impl Drop for Descriptor {
 struct Address(*mut c_void);
 
 /// What an attribute may hold.
-trait Value {
+///
+/// # Safety
+/// The type has the size and the values of those of `KIND`.
+unsafe trait Value {
     const KIND: Kind;
 }
 
 macro_rules! values {
     ($($value:ty: $kind:ident,)*) => {
-        $(impl Value for $value {
+        $(// SAFETY: the number, address, handle or enum of that name.
+        unsafe impl Value for $value {
             const KIND: Kind = Kind::$kind;
         })*
     };
@@ -81,7 +85,7 @@ impl Descriptor {
     /// `V` has the size of a value of `kind`, and is valid for whatever the library writes.
     unsafe fn get<V>(&self, name: Attribute, kind: Kind, into: &mut [V]) -> Result<usize, CudnnError> {
         let mut count = 0;
-        let (room, values) = (into.len() as i64, into.as_mut_ptr().cast());
+        let (room, values) = (into.len() as i64, if into.is_empty() { null_mut() } else { into.as_mut_ptr().cast() });
         // SAFETY: the descriptor is alive, there is room for as many values as stated, and the rest is the caller's promise.
         unsafe { sys::cudnnBackendGetAttribute(self.0, name, kind, room, &mut count, values) }.result()?;
         Ok(count.max(0) as usize)
@@ -119,7 +123,7 @@ fn tensor(id: i64, shape: [i32; 4]) -> Result<Descriptor, CudnnError> {
     tensor.set(Attribute::CUDNN_ATTR_TENSOR_DIMENSIONS, &shape)?;
     tensor.set(Attribute::CUDNN_ATTR_TENSOR_STRIDES, &[c * h * w, h * w, w, 1])?;
     tensor.set(Attribute::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[id])?;
-    // Of memory that CUDA allocates, and more than any engine asks for.
+    // CUDA's allocations have 256; the widest vector load asks for 16.
     tensor.set(Attribute::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[16_i64])?;
     tensor.finished()
 }
@@ -163,7 +167,7 @@ impl Graph {
         let graph = Descriptor::new(Type::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         graph.set(Attribute::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, &[handle])?;
         graph.set(Attribute::CUDNN_ATTR_OPERATIONGRAPH_OPS, std::slice::from_ref(&operation))?;
-        Ok(Graph { graph: graph.finished()?, _parts: [x, w, y, convolution, operation] })
+        Ok(Graph { graph: graph.finished()?, _parts: [operation, convolution, y, w, x] })
     }
 
     /// The library's advice: engines with knobs, the best first by its own estimate.
@@ -177,15 +181,22 @@ impl Graph {
     }
 
     /// An engine with its knobs as they come.
-    fn engine(&self, index: i64) -> Result<Descriptor, CudnnError> {
+    fn engine(&self, index: i64) -> Result<Config, CudnnError> {
         let engine = Descriptor::new(Type::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         engine.set(Attribute::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, std::slice::from_ref(&self.graph))?;
         engine.set(Attribute::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[index])?;
         let engine = engine.finished()?;
         let config = Descriptor::new(Type::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
         config.set(Attribute::CUDNN_ATTR_ENGINECFG_ENGINE, std::slice::from_ref(&engine))?;
-        config.finished()
+        Ok(Config { config: config.finished()?, _engine: Some(engine) })
     }
+}
+
+/// An engine with its knobs set.
+struct Config {
+    config: Descriptor,
+    /// What it was made of; the library makes those that it advises itself.
+    _engine: Option<Descriptor>,
 }
 
 /// A convolution by one engine, ready to run.
@@ -195,17 +206,17 @@ pub(super) struct Plan {
     pub workspace_bytes: usize,
     /// `engine 34, Winograd 4×4`.
     pub name: String,
-    _config: Descriptor,
+    _config: Config,
     _graph: Rc<Graph>,
 }
 
-/// All ways to run the convolution that multiply and add in f32: those that the library advises, and each of its engines.
+/// Plans of the convolution that multiply and add in f32: those that the library advises, and each of its engines.
 pub(super) fn plans(handle: sys::cudnnHandle_t, problem: &Problem) -> Result<Vec<Plan>, CudnnError> {
     let graph = Rc::new(Graph::of(handle, problem)?);
     let modes = [Advice::CUDNN_HEUR_MODE_A, Advice::CUDNN_HEUR_MODE_B, Advice::CUDNN_HEUR_MODE_FALLBACK];
     let advised = modes.map(|mode| graph.advised(mode));
     let engines = graph.graph.number(Attribute::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)?;
-    let advised = advised.into_iter().filter_map(Result::ok).flatten();
+    let advised = advised.into_iter().filter_map(Result::ok).flatten().map(|config| Config { config, _engine: None });
     // An engine that does not take this convolution says so here, or when its plan is made.
     let configs = advised.chain((0..engines).filter_map(|index| graph.engine(index).ok()));
     Ok(configs.filter_map(|config| Plan::of(handle, config, graph.clone()).ok().flatten()).collect())
@@ -229,9 +240,9 @@ const METHODS: [(Note, &str); 5] = [
 
 impl Plan {
     /// `None` for other arithmetic.
-    fn of(handle: sys::cudnnHandle_t, config: Descriptor, graph: Rc<Graph>) -> Result<Option<Plan>, CudnnError> {
+    fn of(handle: sys::cudnnHandle_t, config: Config, graph: Rc<Graph>) -> Result<Option<Plan>, CudnnError> {
         let engine = Type::CUDNN_BACKEND_ENGINE_DESCRIPTOR;
-        let engines = config.descriptors(Attribute::CUDNN_ATTR_ENGINECFG_ENGINE, engine, 1)?;
+        let engines = config.config.descriptors(Attribute::CUDNN_ATTR_ENGINECFG_ENGINE, engine, 1)?;
         let Some(engine) = engines.first() else { return Ok(None) };
         // Numbers, since a newer library may know notes that this enum does not.
         let mut notes = [0_i32; 64];
@@ -247,7 +258,7 @@ impl Plan {
         let name = format!("engine {index}{}", method.map_or(String::new(), |(_, method)| format!(", {method}")));
         let plan = Descriptor::new(Type::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         plan.set(Attribute::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &[handle])?;
-        plan.set(Attribute::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, std::slice::from_ref(&config))?;
+        plan.set(Attribute::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, std::slice::from_ref(&config.config))?;
         let plan = plan.finished()?;
         let workspace = plan.number(Attribute::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
         let workspace_bytes = usize::try_from(workspace).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! cuDNN: its convolution, by the fastest of all its ways, and its BatchNorm, to compare with.
+//! cuDNN: its convolution, by the fastest of its engines and algorithms, and its BatchNorm, to compare with.
 
 mod algorithms;
 mod engines;
@@ -24,11 +24,11 @@ use crate::timing::{Bench, Queue};
 
 const NCHW: sys::cudnnTensorFormat_t = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
 const F32: sys::cudnnDataType_t = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-/// A way may need up to this much memory besides the tensors, if it is free.
+/// An engine or algorithm may need up to this much memory besides the tensors, if it is free.
 const MOST_WORKSPACE: u64 = 4 << 30;
 
-/// How each way is timed: enough runs that one slow one does not decide. `cudnnFindConvolutionForwardAlgorithmEx` runs each once, and chose
-/// differently from one run to the next.
+/// How each is timed: by more than one run, if it is fast. `cudnnFindConvolutionForwardAlgorithmEx` runs each once, and chose differently from
+/// one time to the next.
 const TRIAL: Bench = Bench { warm_up: 2, repeats: 9, limit: Duration::from_millis(200), queue: Queue::Warm };
 
 /// A handle to cuDNN that queues its work on one stream.
@@ -36,15 +36,16 @@ pub struct Cudnn {
     library: Rc<Handle>,
 }
 
-/// A convolution of one shape, by the fastest of cuDNN's ways, and the memory that it needs.
+/// A convolution of one shape, by the fastest of cuDNN's engines and algorithms, and the memory that it needs.
 pub struct CudnnConv2d {
-    library: Rc<Handle>,
     way: Way,
     workspace: Buffer<u8>,
     bias: Layout,
     output: Layout,
     /// Shapes of input, weight and output: the arguments of `launch` must have them.
     shapes: [[usize; 4]; 3],
+    /// Dropped last: the others were made by its handle.
+    library: Rc<Handle>,
 }
 
 /// What a convolution of f32 in NCHW is, in the library's integers.
@@ -184,8 +185,9 @@ impl Cudnn {
         Ok(Cudnn { library: Rc::new(library) })
     }
 
-    /// Times every engine and every algorithm that cuDNN has for this shape, with the values given, and keeps the fastest; `output` is
-    /// overwritten. Only those that multiply and add in f32 take part.
+    /// Times the engines and algorithms that cuDNN has for `input` \[N, C, H, W\] and `weight` \[K, C / groups, R, S\], with the values given,
+    /// and keeps the fastest; `output` is overwritten. Only those that multiply and add in f32, and need at most 4 GiB beside the tensors,
+    /// take part. That is dozens of launches, and waits for them.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for shapes that cuDNN does not take,
@@ -207,23 +209,37 @@ impl Cudnn {
             stride: pair(params.stride)?,
             dilation: pair(params.dilation)?,
         };
+        // Refused here, so that below only cuDNN itself fails.
+        view(input, &library.stream)?;
+        view(weight, &library.stream)?;
+        view_mut(output, &library.stream)?;
         let fail = |error| library.fail(error);
         let most = MOST_WORKSPACE.min(library.stream.device().memory().free / 2) as usize;
         let mut best: Option<(f64, CudnnConv2d)> = None;
         let engines = plans(library.raw, &problem).map_err(fail)?.into_iter().map(Way::Engine);
         let algorithms = algorithms(library.raw, &problem).map_err(fail)?.into_iter().map(Way::Algorithm);
         for way in engines.chain(algorithms).filter(|way| way.workspace_bytes() <= most) {
+            let workspace = match library.stream.alloc_uninit(way.workspace_bytes()) {
+                Err(Error::OutOfMemory { .. }) => continue,
+                workspace => workspace?,
+            };
             let mut trial = CudnnConv2d {
-                workspace: library.stream.alloc_uninit(way.workspace_bytes())?,
+                workspace,
                 way,
                 bias: Layout::nchw([1, dims[2][1], 1, 1]).map_err(fail)?,
                 output: Layout::nchw(dims[2]).map_err(fail)?,
                 shapes: [input.dims4()?, weight.dims4()?, output.dims4()?],
                 library: self.library.clone(),
             };
-            // It may find out only when it runs that it can't.
-            let timing = TRIAL.measure(&library.stream, || trial.launch(input, weight, None, output));
-            let Some(ms) = timing.ok().and_then(|timing| timing.median_ms()) else { continue };
+            let timing = match TRIAL.measure(&library.stream, || trial.launch(input, weight, None, output)) {
+                // It may find out only when it runs that it can't. What the GPU itself could not do shows here.
+                Err(Error::Cuda { operation, .. }) if operation == Library::Cudnn.name() => {
+                    library.stream.synchronize()?;
+                    continue;
+                }
+                timing => timing?,
+            };
+            let ms = timing.median_ms().unwrap_or(f64::INFINITY);
             if best.as_ref().is_none_or(|(least, _)| ms < *least) {
                 best = Some((ms, trial));
             }
@@ -286,7 +302,7 @@ impl Cudnn {
 impl CudnnConv2d {
     /// What cuDNN calls it: an engine's number, with its method if cuDNN tells that (`engine 34, Winograd 4×4`), or an algorithm's name
     /// (`IMPLICIT_PRECOMP_GEMM`).
-    pub fn way(&self) -> String {
+    pub fn implementation(&self) -> String {
         self.way.name()
     }
 
