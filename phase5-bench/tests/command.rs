@@ -472,7 +472,7 @@ fn claims_have_verdicts_from_measurements() {
         .iter()
         .map(|row| ["claim", "measured", "holds", "why"].map(|column| row.text(column).unwrap()))
         .collect();
-    assert!(rows.iter().any(|[claim, ..]| claim.starts_with("A naive GEMM in a\nfused Linear+ReLU")), "{rows:?}");
+    assert!(rows.iter().any(|[claim, ..]| claim.starts_with("A naive GEMM in a fused Linear+ReLU")), "{rows:?}");
     for [claim, measured, holds, why] in rows {
         assert!(measured.contains(|c: char| c.is_ascii_digit()), "{claim}: measured: {measured:?}");
         assert!(["yes", "no", "in kind"].contains(&holds), "{claim}: holds: {holds:?}");
