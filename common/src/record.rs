@@ -186,8 +186,11 @@ impl Record {
         }
         for named in &later.tables {
             let (name, mut named) = (&named.name, named.clone());
-            let Record { date, commit, host, .. } = later.clone();
-            named.again.get_or_insert(Again { date, commit, host });
+            named.again.get_or_insert_with(|| Again {
+                date: later.date.clone(),
+                commit: later.commit.clone(),
+                host: later.host.clone(),
+            });
             match self.tables.iter_mut().find(|other| other.name == *name) {
                 Some(earlier) => *earlier = named,
                 None => self.tables.push(named),

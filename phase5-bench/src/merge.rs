@@ -6,7 +6,6 @@ use common::command;
 use common::record::{Named, Record};
 
 use crate::limits::LIMITS;
-use crate::spec::Make;
 use crate::tables::TABLES;
 use crate::{Error, Result, registry};
 
@@ -32,23 +31,24 @@ pub struct MergeArgs {
 /// record, of another device, or cannot be written.
 pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<()> {
     let known: Vec<String> = tables.iter().filter(|name| *name != LIMITS).cloned().collect();
-    if let Some(derived) = registry::select(&known)?.into_iter().find(|spec| is_derived(spec.name)) {
+    if let Some(derived) = registry::select(&known)?.into_iter().find(|spec| spec.is_derived()) {
         let reason = format!("`{}` is made of other tables; merge those", derived.name);
         return Err(Error::Merge { path: path.clone(), reason });
     }
     let mut record = Record::open(path)?;
-    let mut missing = tables.clone();
-    for run in runs {
-        let later = chosen(run, tables)?;
-        record = registry::updated(record, &later, path)?;
-        let names: Vec<&str> = later.tables.iter().map(|named| named.name.as_str()).collect();
-        missing.retain(|name| !names.contains(&name.as_str()));
-        command::say("merged", format!("{}, from {}", names.join(", "), run.display()));
+    let later = runs.iter().map(|run| chosen(run, tables)).collect::<Result<Vec<_>>>()?;
+    let in_no_run = |name: &&String| later.iter().all(|run| run.table(name).is_none());
+    if let Some(missing) = tables.iter().find(in_no_run) {
+        return Err(Error::Merge { path: path.clone(), reason: format!("no run has {missing}") });
     }
-    if !missing.is_empty() {
-        return Err(Error::Merge { path: path.clone(), reason: format!("no run has {}", missing.join(", ")) });
+    for run in &later {
+        record = registry::updated(record, run, path)?;
     }
     record.save(path)?;
+    for (file, run) in runs.iter().zip(&later) {
+        let names: Vec<&str> = run.tables.iter().map(|named| named.name.as_str()).collect();
+        command::say("merged", format!("{}, from {}", names.join(", "), file.display()));
+    }
     command::say("saved", path.display());
     Ok(())
 }
@@ -56,14 +56,10 @@ pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<(
 /// The run with the tables that are asked for, or all that were measured.
 fn chosen(path: &Path, tables: &[String]) -> Result<Record> {
     let mut run = Record::open(path)?;
+    let is_derived = |name: &str| TABLES.iter().any(|spec| spec.name == name && spec.is_derived());
     run.tables.retain(|Named { name, .. }| !is_derived(name) && (tables.is_empty() || tables.contains(name)));
     match run.tables.is_empty() {
         false => Ok(run),
         true => Err(Error::Merge { path: path.to_owned(), reason: "it has none of the tables".to_owned() }),
     }
-}
-
-/// Whether the table is made of others.
-fn is_derived(name: &str) -> bool {
-    TABLES.iter().any(|spec| spec.name == name && matches!(spec.make, Make::Derived { .. }))
 }

@@ -124,7 +124,7 @@ impl Runner {
         runs: NonZero<usize>,
     ) -> Result<(FinishedTable, Option<Spread>)> {
         let first = self.make(spec)?;
-        if matches!(spec.make, Make::Derived { .. }) {
+        if spec.is_derived() {
             return Ok((first, None));
         }
         let (mut tables, mut wrong) = (vec![first.table], first.wrong);

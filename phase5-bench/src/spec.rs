@@ -97,6 +97,11 @@ pub struct Context {
 }
 
 impl TableSpec {
+    /// Whether it is made from other tables, and not measured.
+    pub fn is_derived(&self) -> bool {
+        matches!(self.make, Make::Derived { .. })
+    }
+
     /// The tables that it is made from.
     pub fn needs(&self) -> &'static [&'static str] {
         if let Make::Derived { needs, .. } = self.make { needs } else { &[] }

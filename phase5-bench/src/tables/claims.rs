@@ -845,8 +845,11 @@ mod tests {
         tabulate(source).unwrap().finish()
     }
 
+    fn text(cell: &Cell) -> String {
+        if let Cell::Text(text) = cell { text.clone() } else { String::new() }
+    }
+
     fn row<'a>(table: &'a Table, claim: &str) -> &'a [Cell] {
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         table.rows().iter().find(|row| text(&row[0]).starts_with(claim)).unwrap()
     }
 
@@ -863,7 +866,6 @@ mod tests {
         assert_eq!(held(0.08, 0.06), "no".into());
         let table = made(Some(&record(0.08, 0.60, 0.05)));
         let [_, _, measured, _, holds, why] = row(&table, "A library's GEMM + fused ReLU, 1024") else { panic!() };
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         assert_eq!(text(measured), "cuBLAS, then ReLU 0.80×; v2, fused 1.60×");
         assert_eq!(holds, &"in kind".into());
         assert!(text(why).contains("take 50 %"), "{}", text(why));
@@ -885,7 +887,6 @@ mod tests {
         let mut record = record(0.08, 0.60, 0.05);
         record.push("ptx", table.finish());
         let table = made(Some(&record));
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         let found = |claim: &str| row(&table, claim)[2..].iter().map(text).collect::<Vec<_>>();
         assert_eq!(found("PTX by hand")[..3], ["2^26 floats: 0.200 ms → 0.200 ms: 1.00×", "H200", "no"]);
         assert_eq!(found("… bandwidth")[..3], ["2^26 floats: +0.0 % by hints for the caches", "H200", "no"]);
@@ -911,7 +912,6 @@ mod tests {
             let mut record = record(0.08, 0.60, 0.05);
             record.push("autoencoder", table.finish());
             let table = made(Some(&record));
-            let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
             ["One fused kernel", "… or 25×"].map(|claim| [2, 4].map(|cell| text(&row(&table, claim)[cell])))
         };
         let [[gains, parity], [most, factor]] = found(0.01);
@@ -1004,7 +1004,6 @@ mod tests {
         }
         run.push("fusion", table.finish());
         let table = made(Some(&run));
-        let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { String::new() };
         let found = |claim: &str| [2, 4].map(|at| text(&row(&table, claim)[at]));
         let [measured, holds] = found("… and its bandwidth");
         assert!(measured.contains("take 1 % of the copy's bandwidth; its products are 24 % of"), "{measured}");
