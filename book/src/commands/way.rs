@@ -34,6 +34,7 @@ const EXCEPTIONS: &[(&str, Way)] = &[
     (". .venv/bin/activate", Elsewhere("since it changes what is installed")),
     ("--device cuda*", Elsewhere("since it asks for a GPU")),
     ("ranks --values", Elsewhere("since it is for several GPUs")),
+    ("all-reduce --gpus 2,4", Elsewhere("since it is for several GPUs")),
     ("tensor-parallel --config production", Elsewhere("since it needs the memory of a GPU")),
     ("--weights", Elsewhere("since it needs a network's published weights")),
     ("evaluate", Elsewhere("since it needs ImageNet's validation set")),
