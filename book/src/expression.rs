@@ -14,7 +14,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use common::table::{Cell, Column, Table};
+use bench::table::{Cell, Column, Table};
 
 use crate::record::{self, RecordError, Word, words};
 

@@ -35,7 +35,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::gallery::{self, Gallery, Version};
+use bench::gallery::{self, Gallery, Version};
 
 use crate::{
     BookError, cli,

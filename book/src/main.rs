@@ -2,6 +2,10 @@
 
 use std::{error::Error, io, process::ExitCode};
 
+use bench::{
+    command::{self, Shell},
+    table::Format,
+};
 use book::{
     Book, BookError,
     cli::Cli,
@@ -10,10 +14,6 @@ use book::{
     serve,
 };
 use clap::Parser;
-use common::{
-    command::{self, Shell},
-    table::Format,
-};
 
 /// The port to serve on, unless it is taken.
 const PORT: u16 = 3000;

@@ -27,12 +27,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use common::{
-    Device, gallery,
+use bench::{
+    gallery,
     ladder::columns::STEP,
     record::Record,
     table::{Cell, Column, Table},
 };
+use common::Device;
 use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report as phase2;
 use phase4_fusion::{broken, report as phase4};
@@ -278,7 +279,7 @@ fn makers() -> impl Iterator<Item = Maker> {
     let phases = [("phase2-conv-bn", phase2::PARTS), ("phase4-fusion", phase4::PARTS)];
     let parts = phases.into_iter().flat_map(|(phase, parts)| {
         parts.iter().map(move |part| {
-            let run = Box::new(|| Ok((part.run)(&Device::sim_with(common::parts::simulator()))?.tables));
+            let run = Box::new(|| Ok((part.run)(&Device::sim_with(bench::parts::simulator()))?.tables));
             Maker { phase, tables: part.tables, run }
         })
     });
@@ -553,7 +554,7 @@ pub fn words(text: &str) -> Result<Vec<Word<'_>>, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use common::table::{ColumnSpec, TableBuilder};
+    use bench::table::{ColumnSpec, TableBuilder};
 
     use super::*;
 
@@ -663,7 +664,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let of = |record: &mut Record, name: &str, change: fn(&mut common::record::Named)| {
+        let of = |record: &mut Record, name: &str, change: fn(&mut bench::record::Named)| {
             change(record.tables.iter_mut().find(|named| named.name == name).unwrap());
         };
         of(&mut record, "claims", |claims| claims.table.title = "stale".to_owned());
@@ -671,7 +672,7 @@ mod tests {
         assert_eq!(find(folder.path(), "phase5-bench/claims").unwrap().table.title, "claims, measured again");
         of(&mut record, "layers", |layers| {
             let host = String::new();
-            layers.again = Some(common::record::Again { date: String::new(), commit: "abc-dirty".to_owned(), host });
+            layers.again = Some(bench::record::Again { date: String::new(), commit: "abc-dirty".to_owned(), host });
         });
         fs::write(&path, record.to_json()).unwrap();
         let error = find(folder.path(), "phase5-bench/claims").err().unwrap().to_string();

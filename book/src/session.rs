@@ -15,7 +15,7 @@
 //! ```
 //! A second line without an ID has the units, which join the headings; columns keep the tool's names as keys.
 
-use common::table::Table;
+use bench::table::Table;
 use serde_json::{Value, json};
 
 /// A session that was read.

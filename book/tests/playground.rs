@@ -11,12 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bench::trial::Size;
 use book::playground::{
     check::{self, Resizable},
     kernels,
     pool::Limits,
 };
-use common::{device::Device, testing::planted, trial::Size};
+use common::{device::Device, testing::planted};
 use serde_json::{Value, json};
 use served::{KERNEL, Served};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};

@@ -3,17 +3,17 @@
 
 use std::{fs, path::Path};
 
+use bench::{
+    record::Record,
+    table::{ColumnSpec, TableBuilder},
+};
 use book::{
     Book, BookError,
     content::Picture,
     generated::{self, Generator},
     problem::Reason,
 };
-use common::{
-    Device,
-    record::Record,
-    table::{ColumnSpec, TableBuilder},
-};
+use common::Device;
 use tempfile::TempDir;
 
 const GENERATORS: &[Generator] = &[

@@ -1,4 +1,4 @@
-//! Lines on standard error, with the characters that a terminal would obey escaped. [`crate::command`] hands them on.
+//! Lines on standard error, with the characters that a terminal would obey escaped.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! What all phases share, from the device to the printed table.
+//! The tensor crate: devices, tensors, compilation, kernels' sources, references and checks. On it stand `bench` (measuring, tables,
+//! records) and `ranks` (several processes and hosts).
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -9,24 +10,12 @@
 //! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
 //! | [`cpu`] | the same layers, optimised for the CPU |
 //! | [`check`] | comparisons that NaN cannot pass, with derived tolerances |
-//! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
 //! | [`files`] | files that a user names, read with a limit |
-//! | [`parts`] | a phase's command that shows its ladders, part by part |
-//! | [`gallery`] | broken kernels with their repaired versions: who finds which bug |
 //! | [`limits`] | sizes that fit the 32 bits in which kernels count |
-//! | [`peer`] | cuBLAS and cuDNN, where they are installed |
-//! | [`timing`] | measurements that keep the clock they were taken with |
-//! | [`trial`] | checks at ragged shapes for whoever has just changed a kernel |
-//! | [`table`] | results as text, Markdown, CSV and JSON |
-//! | [`terminal`] | how wide standard output is, and whether it shows colours |
 //! | [`text`] | names from outside, made safe to print |
-//! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
-//! | [`sass`] | the machine code of kernels, by ptxas and nvdisasm |
-//! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
-//! | [`compare`] | two runs side by side: change told from noise |
-//! | [`repeats`] | runs that were repeated: medians and spread |
-//! | [`command`] | shared by the phases' commands: options, output, saving |
-//! | [`ranks`] | several devices, in threads or processes: who takes part, collectives, what happens if one fails |
+//! | [`replace`](mod@replace) | files that are replaced whole or not at all |
+//! | [`provenance`] | where and when a run was made |
+//! | [`console`] | lines on standard error |
 //! | [`progress`] | a progress bar for long work |
 //! | [`testing`] | for tests: one body run on both devices ([`device_test!`]) or on several of each ([`group_test!`]), kernels with planted bugs |
 //!
@@ -47,38 +36,23 @@
 //! ```
 
 pub mod check;
-pub mod command;
-pub mod compare;
 pub mod compile;
-mod console;
+pub mod console;
 pub mod cpu;
 pub mod device;
 mod element;
-mod error;
+pub mod error;
 pub mod files;
-pub mod gallery;
-mod json;
-pub mod ladder;
 pub mod limits;
 mod parallel;
-pub mod parts;
-pub mod peer;
 pub mod probe;
 pub mod progress;
-pub mod ranks;
-pub mod record;
+pub mod provenance;
 pub mod reference;
-pub mod repeats;
-mod replace;
-pub mod resources;
-pub mod sass;
-pub mod table;
+pub mod replace;
 pub mod tensor;
-pub mod terminal;
 pub mod testing;
 pub mod text;
-pub mod timing;
-pub mod trial;
 
 pub use device::Device;
 pub use error::{Error, Result, ShapeError};

@@ -9,7 +9,10 @@ use tempfile::NamedTempFile;
 /// Makes `bytes` the contents of the file at `path`: they are written beside it, to the disk, and the new file is renamed to
 /// the old one's name. Whatever happens before that, an earlier file stays as it was. A link keeps pointing to its file, and
 /// anything but a regular file, such as `/dev/stdout`, is simply written to.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// What the file system reports.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (path, present) = resolve(path);
     if present.as_ref().is_some_and(|present| !present.is_file()) {
         return fs::write(path, bytes);
@@ -25,7 +28,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Whether [`write`] could write now: tries to create a file beside `path`, and leaves none.
-pub(crate) fn can_write(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What keeps [`write`] from it.
+pub fn can_write(path: &Path) -> io::Result<()> {
     let (path, present) = resolve(path);
     match present {
         Some(present) if !present.is_file() => Ok(()),

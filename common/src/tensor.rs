@@ -5,6 +5,9 @@
 //! [`Tensor::buffer`] …); those with one ([`Tensor::of`], [`Tensor::values`], [`Tensor::buffer_of`] …) take any. Whoever reads
 //! memory says which type and format it expects, and gets an error if the tensor has another.
 
+#[cfg(feature = "cuda")]
+use cudarc::driver::CudaSlice;
+
 use crate::device::{Buffer, Device, DeviceElement, RawBuffer, Stream};
 use crate::element::{HostValues, with_element, with_values};
 use crate::error::{Error, Result, ShapeError};
@@ -454,6 +457,33 @@ impl Tensor {
         }
     }
 
+    /// The bytes on the device of `stream` as cudarc holds them, for its bindings of libraries, whatever their type is.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if they are not in the memory of a GPU; [`Error::WrongDevice`] if it is another one.
+    #[cfg(feature = "cuda")]
+    pub fn as_cuda(&self, stream: &Stream) -> Result<&CudaSlice<u8>> {
+        with_element!(self.element_type(), T => {
+            let buffer = self.buffer_of::<T>(self.format)?;
+            stream.expect_own("a library call", buffer)?;
+            buffer.as_cuda().ok_or_else(|| Error::Invalid(format!("{buffer:?} is not in the memory of a GPU")))
+        })
+    }
+
+    /// [`Tensor::as_cuda`], for writing.
+    ///
+    /// # Errors
+    /// As [`Tensor::as_cuda`].
+    #[cfg(feature = "cuda")]
+    pub fn as_cuda_mut(&mut self, stream: &Stream) -> Result<&mut CudaSlice<u8>> {
+        let format = self.format;
+        with_element!(self.element_type(), T => {
+            let buffer = self.buffer_of_mut::<T>(format)?;
+            stream.expect_own("a library call", &*buffer)?;
+            buffer.as_cuda_mut().ok_or_else(|| Error::Invalid("the tensor is not in the memory of a GPU".to_owned()))
+        })
+    }
+
     /// What every access to memory asks first: whether the type and the format are those that the caller goes by.
     fn expect<T: Element>(&self, format: MemoryFormat) -> Result<()> {
         if self.element_type() != T::TYPE { Err(self.unexpected::<T>()) } else { self.expect_format(format) }
@@ -519,14 +549,15 @@ fn expect_values(operation: &str, shape: &[usize], values: usize) -> Result<()> 
 
 /// A bijection of [0, n): a four-round Feistel network on the next even number of bits, walked until it lands below n (Black
 /// and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Each element is found without the others.
-pub(crate) struct Permutation {
+pub struct Permutation {
     n: u64,
     half_bits: u32,
     keys: [u64; 4],
 }
 
 impl Permutation {
-    pub(crate) fn new(n: u64, seed: u64) -> Permutation {
+    /// The permutation of [0, `n`) that this seed stands for.
+    pub fn new(n: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         let mut state = seed;
         Permutation {
@@ -539,7 +570,8 @@ impl Permutation {
         }
     }
 
-    pub(crate) fn apply(&self, i: u64) -> u64 {
+    /// The place of `i`, which is below `n`.
+    pub fn apply(&self, i: u64) -> u64 {
         let mask = (1u64 << self.half_bits) - 1;
         let mut x = i;
         loop {

@@ -31,7 +31,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-pub(crate) fn is_control(character: char) -> bool {
+/// Whether a terminal obeys the character instead of showing it.
+pub fn is_control(character: char) -> bool {
     // U+2028 and U+2029 separate lines; the rest are the bidirectional embeddings, overrides and isolates (Unicode UAX 9).
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

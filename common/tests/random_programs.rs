@@ -61,6 +61,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use common::prelude::*;
+use common::provenance;
 use launch_case::Outputs;
 use rayon::prelude::*;
 use run::Record;
@@ -160,8 +161,7 @@ fn random_programs_agree_cuda() {
     println!("the optimiser changes {unoptimised:?}");
     if let Ok(path) = std::env::var("WARP_RANDOM_RECORD") {
         assert_eq!(results.len(), programs.len(), "not every program ran: {failing:?}");
-        let now = common::record::Record::begin(&device);
-        let (device, date, commit) = (now.device, now.date, now.commit);
+        let (device, date, commit) = (device.describe(), provenance::date(), provenance::commit());
         let (driver, generator) = (driver(), generate::VERSION);
         let record = Record { device, driver, date, commit, generator, programs: hash, results, unoptimised };
         record.save(Path::new(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));

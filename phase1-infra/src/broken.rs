@@ -2,11 +2,11 @@
 //!
 //! Each kernel comes as `kernels/broken_NN_name.cu` and `kernels/repaired_NN_name.cu`, which differ only in the bug, and one
 //! function here launches either version and compares the result with a reference. The files are named after what they compute:
-//! finding the bug is up to the reader. [`common::gallery`] runs them, and compares who finds what.
+//! finding the bug is up to the reader. [`bench::gallery`] runs them, and compares who finds what.
 
+use bench::gallery::{Broken, Case, Compared, Gallery, Shown, Version};
 use common::check::{self, Tolerance};
 use common::device::LaunchArgs;
-use common::gallery::{Broken, Case, Compared, Gallery, Shown, Version};
 use common::prelude::*;
 
 /// The gallery.

@@ -2,11 +2,11 @@
 //!
 //! Only Rust is needed: a missing component costs a row in some table, never the course. So this never fails.
 
+use bench::table::{ColumnSpec, Table, TableBuilder, wrap};
 use common::Result;
 use common::compile;
 use common::device::{Device, DeviceChoice};
 use common::probe::{Component, report};
-use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 /// Width of the widest column in characters, if its words allow it. (Commands and paths are not broken.)
 const WIDTH: usize = 70;

@@ -28,9 +28,9 @@
 //! gives times; the simulator has no clock and gives counts. Tables have columns for both, with a dash for what a device can't
 //! provide. On the simulator, times recorded on a GPU are shown instead, marked as such.
 
-use common::record::{Record, merge};
-use common::table::{Cell, ColumnSpec, Table};
-use common::timing::Timing;
+use bench::record::{Record, merge};
+use bench::table::{Cell, ColumnSpec, Table};
+use bench::timing::Timing;
 use common::{Device, Error, Result};
 
 pub mod broken;
@@ -95,7 +95,7 @@ impl Step {
 /// # Errors
 /// [`Error::Record`] with the file that is not a record.
 pub fn records() -> Result<Vec<Record>> {
-    common::records!("nvidia-h200.json", "nvidia-h200-broken.json", "nvidia-h100.json")
+    bench::records!("nvidia-h200.json", "nvidia-h200-broken.json", "nvidia-h100.json")
 }
 
 /// What a step needs.
@@ -211,13 +211,13 @@ pub fn common_length(operation: &str, lengths: &[usize]) -> Result<u32> {
     }
 }
 
-pub(crate) use common::timing::NO_CLOCK;
+pub(crate) use bench::timing::NO_CLOCK;
 /// The note on a dash in a column of counts.
 pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions, the simulator does";
 
 /// Columns that several steps have.
 pub(crate) mod columns {
-    use common::table::ColumnSpec;
+    use bench::table::ColumnSpec;
 
     pub const MAX_DIFFERENCE: ColumnSpec = ColumnSpec::number("max |Δ|", "max |Δ|", 1);
     pub const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
@@ -273,7 +273,7 @@ mod tests {
         assert!(missing.is_empty(), "no record has {missing:?}");
         for table in records.iter().flat_map(|record| &record.tables) {
             let text = table.table.to_text();
-            assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
         }
     }
 }

@@ -3,17 +3,17 @@
 
 use std::process::ExitCode;
 
+use bench::command::{self, CommandArgs, SaveArgs, Shell};
+use bench::gallery;
+use bench::gallery::command::GalleryArgs;
+use bench::record::Record;
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
-use common::command::{self, CommandArgs, SaveArgs, Shell};
 use common::device::SimOptions;
-use common::gallery;
-use common::gallery::command::GalleryArgs;
 use common::prelude::*;
 use common::progress::Progress;
-use common::record::Record;
-use common::table::{ColumnSpec, Table, TableBuilder};
 use phase1_infra::broken::Twelve;
 use phase1_infra::occupancy::OccupancyArgs;
 use phase1_infra::{Run, STEPS, Step, records};

@@ -2,15 +2,15 @@
 //! admit one more. The arithmetic is [`common::ptx_sim::occupancy`]; the book's page has the same in a form, by
 //! `book/occupancy.js`, with the limits that [`limits_table`] puts on the page.
 
-use common::command::{CommandArgs, Shell};
+use bench::command::{CommandArgs, Shell};
+use bench::resources;
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::device::SimOptions;
 use common::prelude::*;
 use common::ptx_sim::occupancy::{
     Bound, MAX_REGISTERS_PER_THREAD, MAX_THREADS_PER_BLOCK, OneMore, PARTITIONS, REGISTER_GRANULARITY, REGISTERS,
 };
 use common::ptx_sim::{Limiter, Limits, Occupancy};
-use common::resources;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 /// What a kernel takes, as the command line says it.
 #[derive(Clone, Debug, clap::Args)]

@@ -9,8 +9,8 @@
 //! bandwidth by 4 bytes: one addition per value is far below what the arithmetic units can do, so a kernel that accesses each
 //! value once is limited by memory.
 
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::si;
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::si;
 use common::{Device, Result};
 
 const FIGURE: ColumnSpec = ColumnSpec::text("figure", "figure");

@@ -9,9 +9,9 @@
 //! **Look at** the bytes in use: they end where they began. The peak keeps the highest value, which decides whether a model
 //! fits. What a GPU reports as free changes in larger steps, since the driver keeps a pool.
 
+use bench::table::{ColumnSpec, Table, TableBuilder, wrap};
 use common::device::MemoryInfo;
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 /// One operation and the memory after it.
 #[derive(Clone, Debug)]

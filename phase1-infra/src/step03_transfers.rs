@@ -15,9 +15,9 @@
 //! copy within the device: that gap is why data should stay where it is. Events measure what the GPU did, the host clock how
 //! long the program waited.
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Timing};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Timing};
 
 use crate::NO_CLOCK;
 

@@ -12,11 +12,11 @@
 //!
 //! Next: `grid-stride`, where the grid no longer grows with n.
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
+use bench::timing::Bench;
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{ColumnSpec, Table, TableBuilder};
-use common::timing::Bench;
 
 use crate::columns::{GBPS, MAX_DIFFERENCE, MS, PER_ELEMENT};
 use crate::{common_length, timing_cells};

@@ -9,11 +9,11 @@
 //! from there on more blocks change little. On the simulator, look at the instructions per element: the index is computed once
 //! per thread, so they fall as each thread gets more elements, towards the cost of the loop itself.
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
+use bench::timing::Bench;
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{ColumnSpec, Table, TableBuilder};
-use common::timing::Bench;
 
 use crate::columns::{GBPS, MAX_DIFFERENCE, MS, PER_ELEMENT};
 use crate::step04_vector_add::BYTES_PER_ELEMENT;

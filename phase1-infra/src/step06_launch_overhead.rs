@@ -12,9 +12,9 @@
 
 use std::time::Instant;
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Clock, Timing, si};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Clock, Timing, si};
 
 use crate::{NO_CLOCK, NO_COUNTS};
 

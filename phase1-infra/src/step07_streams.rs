@@ -19,11 +19,11 @@
 //! simulator finishes each operation before the next begins, which is one of the orders that a GPU may choose. There the table
 //! shows that the results are right in that order, and that counts grow from event to event.
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Timing};
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::device::Counts;
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Timing};
 
 use crate::{NO_CLOCK, NO_COUNTS, common_length};
 

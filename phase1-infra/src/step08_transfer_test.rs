@@ -13,11 +13,11 @@
 
 use std::time::Duration;
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Timing};
 use common::device::MemoryInfo;
 use common::prelude::*;
 use common::reference::{BatchNorm, Conv2dParams, batch_norm_f32, conv2d_f32, relu_f32};
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Timing};
 
 use crate::NO_CLOCK;
 

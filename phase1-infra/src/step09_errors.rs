@@ -10,10 +10,10 @@
 //! kernel always run on their own simulator, even if there is a GPU: the first would destroy this program's context, the second
 //! would never end.
 
+use bench::table::{ColumnSpec, Table, TableBuilder, wrap};
 use common::compile::KernelSource;
 use common::device::SimOptions;
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead};
 

@@ -10,11 +10,11 @@
 //! give a figure that anyone would believe. The simulator has no clock, so it cannot be fooled by these; what it counts shows the
 //! one mistake that is not about clocks.
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue, Timing};
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue, Timing};
 
 use crate::step04_vector_add::{BYTES_PER_ELEMENT, SOURCE, vector_add};
 use crate::{NO_CLOCK, NO_COUNTS};

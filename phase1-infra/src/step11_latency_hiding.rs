@@ -12,12 +12,12 @@
 //! **Look at** the diagonals of the two tables, where warps × chains is the same. Counts say nothing here: those of the multiply-adds
 //! are the same for any number of warps.
 
+use bench::resources;
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue, Timing};
 use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::ptx_sim::Limits;
-use common::resources;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue, Timing};
 
 use crate::occupancy;
 use crate::{NO_CLOCK, NO_COUNTS, common_length};

@@ -1,10 +1,10 @@
 //! The kernels of the page on the memory model against what they have to compute, for whoever has just changed one. Those that hope for
 //! an order are run too, where they can't wait forever: the sanitiser has something to say of them.
 
+use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
 use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::reference;
-use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::memory_model::{LAST_BLOCK, MESSAGE, SWAP, Writer, message, sum, swap};
 use crate::{step04_vector_add, step05_grid_stride};

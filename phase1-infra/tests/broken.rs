@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use bench::gallery::compare::{NO_GPU, TABLE, compare};
+use bench::gallery::testing::{check_findings, check_versions, without_addresses};
+use bench::gallery::{Broken, Outcome, Version, counters, simulator};
+use bench::record::Record;
+use bench::table::Cell;
 use common::check::Mismatch;
 use common::device_test;
-use common::gallery::compare::{NO_GPU, TABLE, compare};
-use common::gallery::{Broken, Outcome, Version, counters, simulator};
 use common::prelude::*;
-use common::record::Record;
-use common::table::Cell;
-use common::testing::gallery::{check_findings, check_versions, without_addresses};
 use phase1_infra::broken::{BROKEN, GALLERY};
 
 fn entry(name: &str) -> &'static Broken {
@@ -249,5 +249,5 @@ fn the_simulator_fills_its_own_column_and_says_what_the_others_take() {
         assert!(!matches!(row[4], Cell::Absent(_)), "{}", entry.name);
     }
     let text = table.to_text();
-    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
 }

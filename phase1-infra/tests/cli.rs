@@ -4,9 +4,9 @@
 use std::process::Output;
 
 use assert_cmd::Command;
+use bench::record::Record;
+use bench::table::Table;
 use common::prelude::*;
-use common::record::Record;
-use common::table::Table;
 use phase1_infra::STEPS;
 
 fn phase1(args: &[&str]) -> Output {

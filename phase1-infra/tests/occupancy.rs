@@ -4,8 +4,8 @@
 use std::io::ErrorKind;
 use std::process::{Command, Output};
 
+use bench::table::{Cell, Table};
 use common::ptx_sim::{Limits, Occupancy};
-use common::table::{Cell, Table};
 use phase1_infra::occupancy::{limits_table, sentences};
 
 fn occupancy(args: &[&str]) -> Output {

@@ -1,13 +1,13 @@
 //! What the steps guarantee beyond their kernels, on both devices.
 #![allow(clippy::unwrap_used)]
 
+use bench::table::{Cell, Table};
+use bench::timing::{Bench, Queue};
 use common::device::{Counts, SimOptions};
 use common::device_test;
 use common::prelude::*;
 use common::probe::Component;
 use common::reference::{BatchNorm, Conv2dParams, batch_norm, conv2d, relu};
-use common::table::{Cell, Table};
-use common::timing::{Bench, Queue};
 use phase1_infra::{
     Run, STEPS, doctor, step02_memory, step03_transfers, step04_vector_add, step06_launch_overhead, step07_streams,
     step08_transfer_test, step09_errors, step10_benchmarking,

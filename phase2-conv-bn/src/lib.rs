@@ -21,4 +21,4 @@ pub mod patterns;
 pub mod report;
 pub mod trials;
 
-pub use common::ladder::Step;
+pub use bench::ladder::Step;

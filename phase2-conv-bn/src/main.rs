@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use bench::command::{CommandArgs, SaveArgs, Shell};
+use bench::parts;
 use clap::Parser;
-use common::command::{CommandArgs, SaveArgs, Shell};
-use common::parts;
 use phase2_conv_bn::report::{self, PARTS, patterns};
 
 /// Phase 2: the ladders of GEMM, convolution and normalisation, each step against the f64 reference

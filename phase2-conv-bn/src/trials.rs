@@ -1,12 +1,12 @@
 //! The ladders at ragged, tiny and empty shapes against their references, for whoever has just changed a kernel. The report's parts have
 //! one shape each, with counts.
 
+use bench::ladder::{Outcome, StepResult};
+use bench::timing::Bench;
+use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
 use common::check::{Tolerance, compare};
-use common::ladder::{Outcome, StepResult};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
-use common::timing::Bench;
-use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::conv::{self, step17_winograd, step19_winograd_4x4};
 use crate::gemm::{self, Layout, plain};

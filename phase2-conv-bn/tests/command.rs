@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
-use common::ladder::columns;
-use common::record::Record;
-use common::table::{Cell, Table, WIDTH};
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::table::{Cell, Table, WIDTH};
 use phase2_conv_bn::gemm::LADDER;
 use phase2_conv_bn::report::PARTS;
 

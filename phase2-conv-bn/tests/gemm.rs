@@ -1,9 +1,9 @@
 //! The GEMM ladder on both devices: every kind of shape, both layouts of B, every epilogue, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
+use bench::ladder::Expected;
 use common::device::SimOptions;
 use common::device_test;
-use common::ladder::Expected;
 use common::prelude::*;
 use common::reference;
 use common::testing::planted;

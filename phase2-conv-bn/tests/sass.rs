@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::sass;
+use bench::table::{Cell, Table};
 use common::Device;
-use common::ladder::columns;
-use common::record::Record;
-use common::sass;
-use common::table::{Cell, Table};
 use phase2_conv_bn::gemm::LADDER;
 use phase2_conv_bn::report::sass::{ADDRESS, FFMA, INSTRUCTION, INSTRUCTIONS, PART};
 

@@ -47,4 +47,4 @@ pub enum Error {
     },
 }
 
-impl common::command::Failure for Error {}
+impl bench::command::Failure for Error {}

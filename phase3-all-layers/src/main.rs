@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bench::command::{CommandArgs, Shell};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
-use common::command::{CommandArgs, Shell};
 use common::device::SimOptions;
 use phase3_all_layers::commands::classify::{ClassifyArgs, classify};
 use phase3_all_layers::commands::evaluate::{EvaluateArgs, evaluate};

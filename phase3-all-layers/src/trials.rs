@@ -1,11 +1,11 @@
 //! Each layer at ragged, tiny and empty shapes against its reference, for whoever has just changed its kernel. The tests begin with the
 //! same functions.
 
+use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::prelude::*;
 use common::reference::{self, Bounded, DiffusionParams, MaxPool2d};
-use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::layers::{
     AdaptiveAvgPool, Add, AddChannel, AddNoise, Attention, Concatenate, DiffusionStep, Gelu, LayerNorm, LayerNormStep,

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
-use common::table::{Cell, Table, WIDTH};
+use bench::table::{Cell, Table, WIDTH};
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase3-all-layers"));

@@ -4,9 +4,9 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use bench::table::WIDTH;
 use common::device_test;
 use common::prelude::*;
-use common::table::WIDTH;
 use image::RgbImage;
 use media::photo::Photo;
 use phase3_all_layers::Error;

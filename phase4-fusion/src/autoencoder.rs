@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, TableBuilder};
 use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 use phase3_all_layers::nn::Parameters;
 use phase3_all_layers::nn::graph::{Graph, Recorder};

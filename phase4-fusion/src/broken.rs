@@ -1,15 +1,15 @@
 //! The second gallery: twelve asynchronous mistakes of Hopper kernels, and their repaired versions.
 //!
 //! As in phase 1's gallery, each kernel comes as `kernels/broken_NN_name.cu` and `kernels/repaired_NN_name.cu`, which differ only in
-//! the bug, and one function here launches either and compares the result with a reference. [`common::gallery`] does the rest.
+//! the bug, and one function here launches either and compares the result with a reference. [`bench::gallery`] does the rest.
 //!
 //! What is copied or multiplied asynchronously may be complete at once or much later, and a kernel must be right for both. On a
 //! GPU it is usually complete early, so that a missing wait or fence goes unnoticed; on the simulator, it is as late as PTX
 //! allows, unless [`common::device::SimOptions::asynchrony`] says otherwise.
 
+use bench::gallery::{Broken, Case, Compared, Gallery, Shown};
 use common::check::{self, Tolerance};
 use common::device::{LaunchArgs, Swizzle, TensorElement, TensorMapConfig};
-use common::gallery::{Broken, Case, Compared, Gallery, Shown};
 use common::prelude::*;
 use common::tensor::bf16;
 

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use common::prelude::*;
-use common::ranks::{Communicator, ReduceOp, Reducible};
 use half::f16;
+use ranks::{Communicator, ReduceOp, Reducible};
 
 /// An operation, with the type of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

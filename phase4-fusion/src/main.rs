@@ -4,14 +4,14 @@
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
+use bench::command::{CommandArgs, SaveArgs, Shell};
+use bench::gallery::command::GalleryArgs;
+use bench::gallery::orders::{orders, unchecked};
+use bench::gallery::sanitising;
+use bench::parts;
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
-use common::command::{CommandArgs, SaveArgs, Shell};
 use common::device::{DeviceArgs, DeviceChoice, DeviceGroup, SimOptions};
-use common::gallery::command::GalleryArgs;
-use common::gallery::orders::{orders, unchecked};
-use common::gallery::sanitising;
-use common::parts;
 use common::ptx_sim::Asynchrony;
 use phase3_all_layers::commands::classify::ClassifyArgs;
 use phase3_all_layers::commands::evaluate::EvaluateArgs;

@@ -1,12 +1,12 @@
 //! Kernels between convolutions and fused ones at ragged shapes against their references, for whoever has just changed one. The tests
 //! begin with the same functions.
 
+use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::prelude::*;
 use common::reference::{self, Activation, DiffusionParams, MaxPool2d};
 use common::tensor::F8E4M3;
-use common::trial::{Problem, Size, Trial, Verdicts, exactly};
 
 use crate::attention::problem::{AttentionProblem, Layout as Tokens};
 use crate::attention::{self, Options};

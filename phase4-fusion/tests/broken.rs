@@ -8,16 +8,16 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use bench::gallery::compare::{NO_GPU, TABLE, compare};
+use bench::gallery::orders::{ALL, ORDERS, orders, unchecked};
+use bench::gallery::testing::{check_findings, check_versions, without_addresses};
+use bench::gallery::{Version, sanitising, simulator};
+use bench::record::Record;
+use bench::table::Cell;
 use common::device::SimOptions;
 use common::device_test;
-use common::gallery::compare::{NO_GPU, TABLE, compare};
-use common::gallery::orders::{ALL, ORDERS, orders, unchecked};
-use common::gallery::{Version, sanitising, simulator};
 use common::prelude::*;
 use common::ptx_sim::Asynchrony;
-use common::record::Record;
-use common::table::Cell;
-use common::testing::gallery::{check_findings, check_versions, without_addresses};
 use common::testing::planted::here;
 use phase4_fusion::broken::{BROKEN, GALLERY};
 use phase4_fusion::report;
@@ -199,7 +199,7 @@ fn the_comparison_has_a_row_for_each_kernel_and_so_has_its_record() {
         assert_eq!(row[2..4], [Cell::absent(NO_GPU), Cell::absent(NO_GPU)]);
     }
     let text = table.to_text();
-    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
     let records = report::records().unwrap();
     for recorded in records.iter().filter_map(|record| record.table(TABLE)) {
         assert_eq!(recorded.rows().len(), table.rows().len());

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
-use common::ladder::columns;
-use common::record::Record;
-use common::table::{Cell, Table, WIDTH};
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::table::{Cell, Table, WIDTH};
 use phase4_fusion::report::PARTS;
 use phase4_fusion::{attention, conv, gemm};
 

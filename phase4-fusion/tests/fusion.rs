@@ -1,10 +1,10 @@
 //! Fused passes against separate ones and against f64, on both devices.
 #![allow(clippy::unwrap_used)]
 
+use bench::ladder::Expected;
 use common::check::{Tolerance, compare};
 use common::device::SimOptions;
 use common::device_test;
-use common::ladder::Expected;
 use common::prelude::*;
 use common::reference::{Activation, Conv2dParams, Gemm, TensorGemm};
 use common::testing::planted;

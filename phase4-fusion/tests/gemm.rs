@@ -2,10 +2,10 @@
 //! against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
+use bench::ladder::Expected;
 use common::check::{Mismatch, Report};
 use common::device::SimOptions;
 use common::device_test;
-use common::ladder::Expected;
 use common::prelude::*;
 use common::ptx_sim::FaultKind;
 use common::reference::{self, TensorGemm};

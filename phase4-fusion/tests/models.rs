@@ -89,7 +89,7 @@ fn the_plan_in_bytes_keeps_to_them_between_the_convolutions() {
     assert_eq!((of("conv i8"), of("conv few"), of("convert"), plan.launches().len()), (19, 1, 2, 25));
     assert_eq!(plan.launches().iter().filter(|launch| launch.why.ends_with("to f16")).count(), 1);
     let text = plan.table("ResNet18", None).to_text();
-    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
 }
 
 /// Without the sanitiser. Calibrated by the first 64 images, whose labels are not looked at.
@@ -162,5 +162,5 @@ fn has_a_launch_for_each_convolution(arithmetic: Arithmetic) {
     let flops: u64 = plan.launches().iter().filter_map(|launch| launch.flops).sum();
     assert_eq!(flops, 2 * 1_814_073_344);
     let text = plan.table("ResNet18", None).to_text();
-    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
 }

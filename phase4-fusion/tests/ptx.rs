@@ -1,8 +1,8 @@
 //! PTX by hand on both devices: every version of every pair, on ragged, tiny and empty sizes, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
+use bench::ladder::Step;
 use common::device_test;
-use common::ladder::Step;
 use common::prelude::*;
 use common::testing::planted::{here, must_be_rejected, planted};
 use phase4_fusion::ptx::{PAIRS, Size, Version, branch, bytes, copies, loads, markov, reduce, series, softmax, stages};

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::record::Record;
-use common::table::{Cell, Table};
+use bench::record::Record;
+use bench::table::{Cell, Table};
 use phase4_fusion::report::links;
 
 /// The command, without what a launcher of ours would have set.

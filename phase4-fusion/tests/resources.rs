@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::resources::{self, Compiled, KERNEL, READ_BACK, SPILLED};
+use bench::table::Table;
 use common::Device;
-use common::ladder::columns;
-use common::record::Record;
-use common::resources::{self, Compiled, KERNEL, READ_BACK, SPILLED};
-use common::table::Table;
 use phase4_fusion::gemm::{self, Tiling};
 use phase4_fusion::report::occupancy::{self, BLOCKS};
 use phase4_fusion::report::resources::sources;

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::sass;
+use bench::table::{Cell, Table};
 use common::Device;
-use common::ladder::columns;
-use common::record::Record;
-use common::sass;
-use common::table::{Cell, Table};
 use phase4_fusion::ptx::PAIRS;
 use phase4_fusion::report::sass::{KERNEL, PART, TELLING};
 
@@ -52,7 +52,7 @@ fn machine_code_of_every_version_or_why_it_is_not_known() {
 fn the_last_steps_have_the_instructions_that_they_are_about() {
     let [_, ladders] = kept();
     let has = |step: &str, kernel: &str, mnemonic: &str| {
-        let of_step = |row: &common::table::Row<'_>| row.text(columns::STEP).unwrap() == step;
+        let of_step = |row: &bench::table::Row<'_>| row.text(columns::STEP).unwrap() == step;
         let mut rows = ladders.iter().filter(|row| of_step(row) && row.text(KERNEL).unwrap().contains(kernel));
         let telling = rows.next().unwrap_or_else(|| panic!("{step}, {kernel}")).text(TELLING).unwrap();
         telling.split([' ', '.', '\n']).any(|word| word == mnemonic)

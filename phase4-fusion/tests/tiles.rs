@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use bench::record::Record;
 use common::prelude::*;
-use common::record::Record;
 use phase4_fusion::conv::{self, Layer};
 use phase4_fusion::gemm::{self, Layout, Precision};
 

@@ -214,7 +214,7 @@ fn every_launch_has_a_kernel_of_this_phase_and_says_why() {
             plan.launches().iter().filter(|launch| launch.kernel == "phase 3").map(|launch| &*launch.layers).collect();
         assert_eq!(unfused, ["Embedding"], "{arithmetic}");
         let text = plan.table("The U-Net", None).to_text();
-        assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
     }
 }
 

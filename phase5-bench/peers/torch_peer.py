@@ -25,7 +25,7 @@ Response: {"version": "2.9.0"}, then, as it happens, for each piece of work, by 
 A line is written as soon as it is known: who asked may end a piece that takes too long, and keeps what came before it.
 
 Everything but half_conv2d (f16, channels last), half_attention (f16) and models in f16 is f32, with cuDNN's own tuning. Models in
-tf32 and f16 are channels last. "autotuned" is max-autotune without its own graphs, captured by us. Runs are measured as in `common::timing::Bench`: each run separately, by
+tf32 and f16 are channels last. "autotuned" is max-autotune without its own graphs, captured by us. Runs are measured as in `bench::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """

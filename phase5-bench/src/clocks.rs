@@ -6,8 +6,8 @@
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use bench::record::{Conditions, Quantity, Slowed};
 use common::Device;
-use common::record::{Conditions, Quantity, Slowed};
 
 /// How often the driver is asked. A power reading is an average over some 100 ms itself.
 const INTERVAL: Duration = Duration::from_millis(100);

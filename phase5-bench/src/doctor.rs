@@ -3,10 +3,10 @@
 //! Components are those of phase 1's doctor, and PyTorch. Tables say what they use ([`crate::spec::TableSpec::uses`]); what is here of it is
 //! found out once.
 
-use common::command::Shell;
+use bench::command::Shell;
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::device::{DeviceArgs, DeviceChoice, DeviceGroup};
 use common::probe::{Component, Library, report};
-use common::table::{ColumnSpec, Table, TableBuilder};
 
 use crate::spec::{Need, TableSpec};
 use crate::tables::TABLES;

@@ -74,7 +74,7 @@ impl Error {
     }
 }
 
-impl common::command::Failure for Error {
+impl bench::command::Failure for Error {
     fn exit_status(&self) -> u8 {
         if self.is_usage() { 2 } else { 1 }
     }

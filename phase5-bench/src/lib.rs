@@ -15,7 +15,7 @@
 //! | [`report`] | all tables and plots as one HTML file |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
-//! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
+//! Numbers are measured here, or recorded on another machine and shown as such ([`bench::record`]); none is estimated.
 
 pub mod clocks;
 pub mod doctor;
@@ -37,15 +37,15 @@ pub use error::{Error, Result};
 ///
 /// # Errors
 /// [`common::Error::Record`] with the file that is no record.
-pub fn records() -> common::Result<Vec<common::record::Record>> {
-    common::records!("nvidia-h200.json", "nvidia-h100.json")
+pub fn records() -> common::Result<Vec<bench::record::Record>> {
+    bench::records!("nvidia-h200.json", "nvidia-h100.json")
 }
 
 #[cfg(test)]
 mod tests {
-    use common::compare::Quantity;
-    use common::record::{Named, merge};
-    use common::table::{Cell, Column, DeviceKind};
+    use bench::compare::Quantity;
+    use bench::record::{Named, merge};
+    use bench::table::{Cell, Column, DeviceKind};
 
     use crate::limits::Limits;
     use crate::spec::Make;
@@ -64,7 +64,7 @@ mod tests {
         for record in super::records().unwrap() {
             for Named { name, table, .. } in &record.tables {
                 let text = table.to_text();
-                assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{name}:\n{text}");
+                assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{name}:\n{text}");
             }
         }
     }
@@ -100,7 +100,7 @@ mod tests {
         for spec in TABLES {
             for column in spec.columns.iter().filter(|column| column.decimals.is_some() && !column.identifies) {
                 let known = Quantity::of(&Column::from(*column));
-                assert!(known.is_some(), "{}: say in common::compare what `{}` says", spec.name, column.key);
+                assert!(known.is_some(), "{}: say in bench::compare what `{}` says", spec.name, column.key);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! This device's measured limits: multiply-adds per second, and bytes per second through its memory.
 
-use common::ladder::Peak;
+use bench::ladder::Peak;
+use bench::record::Record;
+use bench::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
-use common::record::Record;
-use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 /// `kernels/fma_peak.cu`.
 const SOURCE: KernelSource = kernel_source!("fma_peak");

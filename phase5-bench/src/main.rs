@@ -4,13 +4,13 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bench::command::{self, CommandArgs, SaveArgs, Shell};
+use bench::record::{self, Named, Record};
+use bench::table::{Format, Table};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use common::command::{self, CommandArgs, SaveArgs, Shell};
 use common::cpu;
 use common::device::{Device, SimOptions};
-use common::record::{self, Named, Record};
-use common::table::{Format, Table};
 use media::photo::Photo;
 use phase5_bench::limits::{LIMITS, Limits};
 use phase5_bench::merge::{self, MergeArgs};

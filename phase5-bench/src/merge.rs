@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use common::command;
-use common::record::{Named, Record};
+use bench::command;
+use bench::record::{Named, Record};
 
 use crate::limits::LIMITS;
 use crate::tables::TABLES;

@@ -3,11 +3,11 @@
 use std::num::NonZero;
 use std::path::Path;
 
-use common::command;
+use bench::command;
+use bench::record::{Conditions, Record};
+use bench::repeats::{Spread, medians};
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
-use common::record::{Conditions, Record};
-use common::repeats::{Spread, medians};
-use common::table::{ColumnSpec, Table, TableBuilder};
 
 use crate::clocks::Watch;
 use crate::limits::{LIMITS, Limits};

@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::command;
-use common::record::Record;
+use bench::command;
+use bench::record::Record;
 
 use crate::{Error, Result, records};
 

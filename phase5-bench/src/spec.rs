@@ -2,11 +2,11 @@
 
 use std::cell::OnceCell;
 
-use common::ladder::{LadderTable, LoadedStep, Method, Step, load_steps};
+use bench::ladder::{LadderTable, LoadedStep, Method, Step, load_steps};
+use bench::record::Record;
+use bench::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
+use bench::timing::Bench;
 use common::prelude::*;
-use common::record::Record;
-use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
-use common::timing::Bench;
 use media::photo::Photo;
 
 use crate::Result;
@@ -116,7 +116,7 @@ impl Context {
 
     /// For tables of counts: on the simulator, with the course's photo.
     pub fn simulator() -> Context {
-        let context = Context::new(Device::sim_with(common::parts::simulator()), Photo::built_in());
+        let context = Context::new(Device::sim_with(bench::parts::simulator()), Photo::built_in());
         Context { quick: true, ..context }
     }
 

@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
+use bench::ladder::{Step, columns};
+use bench::record::Record;
+use bench::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
 use common::compile::KernelSource;
-use common::ladder::{Step, columns};
-use common::record::Record;
-use common::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
 
 use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase4_fusion::attention::LADDER;
@@ -464,7 +464,7 @@ const NO_PEER: &str = "no peer was measured";
 
 #[cfg(test)]
 mod tests {
-    use common::terminal::Terminal;
+    use bench::terminal::Terminal;
 
     use super::*;
 

@@ -16,9 +16,9 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use bench::timing::{Bench, Clock, Queue, Timing};
 use common::Device;
 use common::reference::Conv2dParams;
-use common::timing::{Bench, Clock, Queue, Timing};
 use phase3_all_layers::PYTORCH_MODELS;
 use serde::{Deserialize, Serialize};
 

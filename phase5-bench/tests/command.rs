@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use common::record::Record;
-use common::table::Table;
+use bench::record::Record;
+use bench::table::Table;
 use phase2_conv_bn::norm::{batch_norm, relu, statistics};
 
 /// The command on the simulator, wherever the test runs, without runs that somebody adopted on this machine.

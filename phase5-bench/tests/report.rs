@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
+use bench::record::{Conditions, Quantity, Record, Slowed};
+use bench::table::{Cell, ColumnSpec, DeviceKind, TableBuilder};
 use common::Device;
-use common::record::{Conditions, Quantity, Record, Slowed};
-use common::table::{Cell, ColumnSpec, DeviceKind, TableBuilder};
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};

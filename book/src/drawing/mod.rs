@@ -154,8 +154,8 @@ impl Recorded {
     /// The text of `column` in the row that begins with `row`.
     fn text(&self, row: &str, column: &str) -> Result<String, DrawingError> {
         let column = self.found.table.column(column)?;
-        let is_it = |cells: &&Vec<common::table::Cell>| {
-            cells.first().is_some_and(|cell| matches!(cell, common::table::Cell::Text(text) if text == row))
+        let is_it = |cells: &&Vec<bench::table::Cell>| {
+            cells.first().is_some_and(|cell| matches!(cell, bench::table::Cell::Text(text) if text == row))
         };
         let cells = self.found.table.rows().iter().find(is_it);
         let cell = cells.and_then(|cells| cells.get(column));

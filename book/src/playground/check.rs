@@ -1,13 +1,12 @@
 //! Which code of the course checks a kernel: the same that runs the course's own.
 
-use common::{
-    Error, Result,
-    device::Device,
+use bench::{
     gallery::{Broken, Gallery, Outcome, Version},
     parts::Part,
     table::Table,
     trial::{Problem, Size, Trial},
 };
+use common::{Error, Result, device::Device};
 use phase1_infra::{Run, Step};
 
 use crate::rerun::{self, Way};

@@ -108,7 +108,7 @@ fn outcome(file: &str, ran: common::Result<Checked>, subject: &Subject) -> Outco
     let limit = findings.iter().find(|found| is_limit(found.fault.kind));
     match ran {
         Ok(Checked { tables, wrong }) => {
-            outcome.tables = tables.iter().map(common::table::Table::to_text).collect();
+            outcome.tables = tables.iter().map(bench::table::Table::to_text).collect();
             outcome.details = wrong;
         }
         Err(Error::Compile { log, .. }) => {

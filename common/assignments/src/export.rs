@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::probe::{HEADERS_REMEDY, Library};
-use common::table::{Cell, ColumnSpec, TableBuilder};
 
 use crate::exercise::{Count, Exercise};
 use crate::grade::Grader;

@@ -3,9 +3,9 @@
 //! Nothing guards a GPU as the simulator guards its memory, so a kernel comes here only after it was right and clean there.
 
 use anyhow::{Context, Result};
-use common::peer::Cublas;
+use bench::peer::Cublas;
+use bench::timing::{Bench, Queue, Timing};
 use common::prelude::*;
-use common::timing::{Bench, Queue, Timing};
 
 use crate::exercise::Library;
 use crate::job::{CaseOutcome, GpuRequest, Job, Outcome, Spread, Times};

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use assignments::child;
+use bench::command::Shell;
+use bench::table::Format;
 use clap::{Parser, Subcommand};
 use command::bench::BenchArgs;
 use command::show::ShowArgs;
-use common::command::Shell;
 use common::device::DeviceChoice;
-use common::table::Format;
 
 /// Exercises that check and grade themselves on your machine, without a GPU.
 ///

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use bench::table::{Cell, Column, Format, Table, TableBuilder};
 use common::progress::Progress;
-use common::table::{Cell, Column, Format, Table, TableBuilder};
 use rayon::prelude::*;
 use serde::Serialize;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use assignments::exercise;
 use assignments::grade::Grader;
 use assignments::submissions::{self, Person};
+use bench::table::Format;
 use common::Device;
-use common::table::Format;
 use common::testing::planted::compiler;
 
 /// The body of the kernel, and what stands before it.

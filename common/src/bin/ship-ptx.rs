@@ -1,13 +1,13 @@
 //! Compiles every `kernels/*.cu` of the workspace to the PTX shipped beside it, or checks that it is up to date.
 
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::command::Shell;
 use common::compile::ship::{self, Status};
+use common::console;
 use common::progress::Progress;
-use common::table::Format;
 use common::{Error, Result};
 use rayon::prelude::*;
 
@@ -25,9 +25,14 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    // Without a reader it has files to write still.
-    Shell::new(Format::Text).going_on_if(true).run(|shell| run(&args, shell))
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            console::error(error);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// What became of a kernel.
@@ -49,7 +54,8 @@ fn ship_one(args: &Args, kernel: &Path, root: &Path) -> Result<Outcome> {
     })
 }
 
-fn run(args: &Args, shell: &mut Shell) -> Result<()> {
+/// Whether all is well.
+fn run(args: &Args) -> Result<bool> {
     let here = std::env::current_dir().map_err(|source| Error::Io { path: ".".into(), source })?;
     let root =
         ship::workspace_root(&here).ok_or_else(|| Error::Invalid(format!("{} is in no workspace", here.display())))?;
@@ -81,10 +87,15 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
         }
     }
     progress.finish();
-    if well {
-        shell.print(&format!("{} kernels: {fresh} up to date, {written} compiled\n", kernels.len()))
+    let summary = if well {
+        format!("{} kernels: {fresh} up to date, {written} compiled", kernels.len())
     } else {
-        shell.fail_quietly();
-        shell.print("Run `cargo run -p common --bin ship-ptx` and commit the result.\n")
+        "Run `cargo run -p common --bin ship-ptx` and commit the result.".to_owned()
+    };
+    match writeln!(io::stdout(), "{summary}") {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Io { path: "standard output".into(), source })
+        }
+        _ => Ok(well),
     }
 }

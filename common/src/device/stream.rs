@@ -305,18 +305,20 @@ impl Stream {
 
 #[cfg(feature = "cuda")]
 impl Stream {
-    /// Fails unless the memory belongs to the stream's device.
-    pub(crate) fn expect_own<T: DeviceElement>(
-        &self,
-        operation: &'static str,
-        memory: &impl DeviceSlice<T>,
-    ) -> Result<()> {
+    /// Checks that the memory belongs to the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`]; [`Error::Capture`] in a capture.
+    pub fn expect_own<T: DeviceElement>(&self, operation: &'static str, memory: &impl DeviceSlice<T>) -> Result<()> {
         self.refuse_in_capture(operation, "the libraries queue their work themselves")?;
         on_either!(&self.queue, queue => memory.region().on(queue, operation).map(drop))
     }
 
     /// Calls `queue` with the address of memory that what it queues on this stream only reads.
-    pub(crate) fn with_address<T: DeviceElement, R>(
+    ///
+    /// # Errors
+    /// As [`Stream::expect_own`]; [`Error::Unsupported`] on the simulator.
+    pub fn with_address<T: DeviceElement, R>(
         &self,
         operation: &'static str,
         memory: &impl DeviceSlice<T>,
@@ -330,7 +332,10 @@ impl Stream {
     }
 
     /// [`Stream::with_address`] for memory that is written too.
-    pub(crate) fn with_address_mut<T: DeviceElement, R>(
+    ///
+    /// # Errors
+    /// As [`Stream::with_address`].
+    pub fn with_address_mut<T: DeviceElement, R>(
         &self,
         operation: &'static str,
         memory: &mut impl DeviceSliceMut<T>,

@@ -1,6 +1,5 @@
 //! What tests of all crates share: one test body for both devices, and kernels with planted mistakes.
 
-pub mod gallery;
 pub mod planted;
 
 use std::borrow::Cow;

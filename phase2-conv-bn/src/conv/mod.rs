@@ -29,8 +29,8 @@
 
 use std::fmt;
 
+use bench::ladder;
 use common::device::LaunchArgs;
-use common::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::Conv2dParams;

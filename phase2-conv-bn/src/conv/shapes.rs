@@ -1,6 +1,6 @@
 //! The convolutions that the ladder is measured with: ResNet18's, and those of a video U-Net.
 
-use common::ladder::Cost;
+use bench::ladder::Cost;
 use common::reference::Conv2dParams;
 
 /// A square convolution without bias.

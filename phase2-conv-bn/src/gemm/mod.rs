@@ -30,7 +30,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use common::ladder;
+use bench::ladder;
 use common::prelude::*;
 
 pub mod plain;

@@ -13,8 +13,8 @@ pub mod backward;
 pub mod traffic;
 pub mod written;
 
+use bench::peer::Cublas;
 use common::limits::fits_i32;
-use common::peer::Cublas;
 use common::prelude::*;
 
 use crate::gemm::{Epilogue, Layout, Tuned};

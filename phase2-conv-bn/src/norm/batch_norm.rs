@@ -3,7 +3,7 @@
 //! The parameters of a layer do not change between images. So a loaded step makes a [`Layer`] of them once, with whatever it wants
 //! to compute beforehand, and the layer is launched for each image.
 
-use common::ladder;
+use bench::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::BatchNorm;

@@ -1,10 +1,10 @@
 //! Every step of the three ladders on one tensor, each checked before it is counted or timed: the rows of the tables.
 
+use bench::ladder::{self, Cost, Expected, Outcome, StepRun};
+use bench::timing::Bench;
 use common::check::{Mismatch, Report, compare};
-use common::ladder::{self, Cost, Expected, Outcome, StepRun};
 use common::prelude::*;
 use common::reference::{self, BatchNorm};
-use common::timing::Bench;
 
 use super::{batch_norm, relu, statistics};
 use crate::Step;

@@ -1,6 +1,6 @@
 //! ReLU in two steps.
 
-use common::ladder;
+use bench::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 

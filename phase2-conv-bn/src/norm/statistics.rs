@@ -1,7 +1,7 @@
 //! Mean and variance of each channel over N, H and W, as BatchNorm needs them in training, in four steps.
 
+use bench::ladder;
 use common::check::Tolerance;
-use common::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference;

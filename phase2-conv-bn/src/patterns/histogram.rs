@@ -1,8 +1,8 @@
 //! How often each byte occurs as the lowest one of a list's keys, in four steps. Counts are whole numbers, so every step is checked
 //! exactly.
 
+use bench::ladder::{self, Cost};
 use common::check::Tolerance;
-use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 

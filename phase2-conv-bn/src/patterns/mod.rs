@@ -23,10 +23,10 @@ pub mod stencil;
 pub mod top_k;
 pub mod transpose;
 
+use bench::ladder::{self, Cost, StepRun};
+use bench::timing::Bench;
 use common::check::{Mismatch, Report, Tolerance, compare};
-use common::ladder::{self, Cost, StepRun};
 use common::prelude::*;
-use common::timing::Bench;
 
 use crate::Step;
 

@@ -1,8 +1,8 @@
 //! Pairs of a 32-bit key and a 32-bit value, sorted by their keys in three steps. The sort is stable: pairs with equal keys keep their
 //! order. So the result is one list, and every step is checked exactly.
 
+use bench::ladder::{self, Cost, StepRun};
 use common::check::{Tolerance, compare};
-use common::ladder::{self, Cost, StepRun};
 use common::limits::fits_i32;
 use common::prelude::*;
 

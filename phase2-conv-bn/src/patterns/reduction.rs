@@ -1,8 +1,8 @@
 //! The sum of a list of 32-bit integers, modulo 2³², in three steps. Any order of additions gives the same bits, so every step is
 //! checked exactly; what f32 adds to it is in [`crate::norm::statistics`].
 
+use bench::ladder::{self, Cost};
 use common::check::Tolerance;
-use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 

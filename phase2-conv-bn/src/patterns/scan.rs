@@ -1,9 +1,9 @@
 //! Inclusive sums of a list of 32-bit integers, modulo 2³², in three steps, which read and write it twice each, then read it twice, then
 //! once. Any order of additions gives the same bits, so every step is checked exactly.
 
+use bench::ladder::{self, Cost};
 use common::check::Tolerance;
 use common::device::SimOptions;
-use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 
@@ -220,7 +220,7 @@ fn run(trial: &Trial<'_>) -> Result<Vec<PatternRun>> {
     // How often a tile looks at the state before it depends on when that one's block runs: with one worker, which is the same each time.
     let one_worker;
     let device = if trial.device.is_sim() {
-        one_worker = Device::sim_with(SimOptions { workers: 1, ..common::parts::simulator() });
+        one_worker = Device::sim_with(SimOptions { workers: 1, ..bench::parts::simulator() });
         &one_worker
     } else {
         trial.device

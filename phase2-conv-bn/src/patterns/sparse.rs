@@ -1,8 +1,8 @@
 //! A sparse matrix times a vector, y = A·x, in three steps: on a matrix whose rows are equally long, and on one where few rows have
 //! most of the non-zeros.
 
+use bench::ladder::{self, Cost, StepRun};
 use common::check::{Mismatch, Report, Tolerance, compare};
-use common::ladder::{self, Cost, StepRun};
 use common::limits::fits_i32;
 use common::prelude::*;
 

@@ -1,7 +1,7 @@
 //! A step of heat in an insulated box, in three steps: each cell becomes a weighted sum of itself and its six neighbours.
 
+use bench::ladder::{self, Cost};
 use common::check::Tolerance;
-use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 

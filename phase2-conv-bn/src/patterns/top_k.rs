@@ -1,7 +1,7 @@
 //! The k largest of a list's keys, by radix select. Of keys that equal the k-th largest, the first ones of the list belong to the
 //! result, and the result is in the order of the list: there is one right answer, and it is checked exactly.
 
-use common::ladder::{self, Cost};
+use bench::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 

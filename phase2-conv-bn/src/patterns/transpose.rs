@@ -1,7 +1,7 @@
 //! The transpose of a matrix, in three steps: no arithmetic at all, only the order in which memory is touched.
 
+use bench::ladder::{self, Cost};
 use common::check::Tolerance;
-use common::ladder::{self, Cost};
 use common::limits::fits_i32;
 use common::prelude::*;
 

@@ -1,10 +1,10 @@
 //! The convolution ladder: each step on three kinds of window, what im2col needs, and what is chosen for real layers.
 
-use common::ladder::{Contest, Expected, LoadedStep, columns, load_steps};
-use common::parts::{Part, Report};
+use bench::ladder::{Contest, Expected, LoadedStep, columns, load_steps};
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use super::{IDEA, step_table};
 use crate::conv::shapes::{NOTATION, Shape, shape};
@@ -156,7 +156,7 @@ fn loads_table(device: &Device, loads: &[Vec<Cell>]) -> Table {
 
 /// The columns of [`shapes`].
 mod shape_columns {
-    use common::table::ColumnSpec;
+    use bench::table::ColumnSpec;
 
     pub const CONVOLUTION: ColumnSpec = ColumnSpec::text("convolution", "convolution");
     pub const GFLOP: ColumnSpec = ColumnSpec::number("GFLOP", "GFLOP", 2);

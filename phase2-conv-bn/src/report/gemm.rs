@@ -1,11 +1,11 @@
 //! The GEMM ladder, step by step, for both layouts of B.
 
-use common::ladder::{Contest, Cost, Expected, LoadedStep, columns, load_steps};
-use common::parts::{Part, Report};
+use bench::ladder::{Contest, Cost, Expected, LoadedStep, columns, load_steps};
+use bench::parts::{Part, Report};
+use bench::table::{Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
 use common::reference;
-use common::table::{Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use super::{IDEA, step_table};
 use crate::gemm::{Epilogue, Gemm, LADDER, Layout};

@@ -1,12 +1,12 @@
 //! What the command shows: the three layers on a small shape, each against the f64 reference.
 
+use bench::ladder::{NO_COUNTS, columns, verdict};
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, DeviceKind, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK};
 use common::check::compare;
-use common::ladder::{NO_COUNTS, columns, verdict};
-use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
-use common::table::{Cell, ColumnSpec, DeviceKind, TableBuilder};
-use common::timing::{Bench, NO_CLOCK};
 
 use crate::conv;
 use crate::norm::{batch_norm, relu};
@@ -76,13 +76,7 @@ struct Layers {
 }
 
 impl Layers {
-    fn row(
-        &mut self,
-        step: &str,
-        timing: &common::timing::Timing,
-        actual: &Tensor,
-        expected: &Reference,
-    ) -> Result<()> {
+    fn row(&mut self, step: &str, timing: &bench::timing::Timing, actual: &Tensor, expected: &Reference) -> Result<()> {
         let tolerance = expected.tolerance();
         let checked = compare(actual.as_slice()?, &expected.values, tolerance);
         let (max_abs, word) = verdict(step, checked, &mut self.wrong);

@@ -1,12 +1,12 @@
 //! The linear layer with ReLU and its gradients: each version, the bytes it has to move, and those it asks for.
 
+use bench::ladder::{self, Contest, Cost, Expected, LadderTable, Outcome, StepRun, columns, if_supported};
+use bench::parts::{Part, Report};
+use bench::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::check::{self, Mismatch, Tolerance};
-use common::ladder::{self, Contest, Cost, Expected, LadderTable, Outcome, StepRun, columns, if_supported};
-use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
-use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use super::{IDEA, step_table};
 use crate::linear::backward::{Backward, Gradients, Pass};
@@ -61,7 +61,7 @@ fn title(step: &Step) -> String {
 
 /// The bytes that a version needs and asks for.
 mod traffic_columns {
-    use common::table::ColumnSpec;
+    use bench::table::ColumnSpec;
 
     pub const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
     pub const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);

@@ -1,10 +1,10 @@
 //! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
 
-use common::ladder::{LadderTable, columns};
-use common::parts::Part;
+use bench::ladder::{LadderTable, columns};
+use bench::parts::Part;
+use bench::record::Record;
+use bench::table::ColumnSpec;
 use common::prelude::*;
-use common::record::Record;
-use common::table::ColumnSpec;
 
 pub mod conv;
 pub mod gemm;
@@ -40,7 +40,7 @@ pub static PARTS: &[Part] = &[
 /// # Errors
 /// [`Error::Record`] with the file that is no record.
 pub fn records() -> Result<Vec<Record>> {
-    common::records!()
+    bench::records!()
 }
 
 /// What is new in a step.

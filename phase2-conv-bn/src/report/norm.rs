@@ -1,12 +1,12 @@
 //! BatchNorm, ReLU and statistics, step by step: what they ask of memory, on planes of all sizes and around all means.
 
+use bench::ladder::{LadderTable, columns};
+use bench::parts::{Part, Report};
+use bench::table::{Column, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::check::compare;
-use common::ladder::{LadderTable, columns};
-use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
-use common::table::{Column, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use super::IDEA;
 use crate::Step;

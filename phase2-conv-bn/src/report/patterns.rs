@@ -1,10 +1,10 @@
 //! The classic patterns: a table for each, with a row per step.
 
-use common::ladder::{LadderTable, Peak, columns};
-use common::parts::{Part, Report};
+use bench::ladder::{LadderTable, Peak, columns};
+use bench::parts::{Part, Report};
+use bench::table::{ColumnSpec, Table};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
-use common::table::{ColumnSpec, Table};
-use common::timing::{Bench, Queue};
 
 use crate::patterns::{
     PATTERNS, Pattern, PatternRun, Trial, histogram, radix_sort, reduction, scan, sparse, stencil, top_k, transpose,

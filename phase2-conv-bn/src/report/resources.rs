@@ -1,9 +1,9 @@
 //! What each kernel takes of an SM, as the compiler says.
 
+use bench::parts::{Part, Report};
+use bench::resources;
 use common::compile::KernelSource;
-use common::parts::{Part, Report};
 use common::prelude::*;
-use common::resources;
 
 use crate::norm::{batch_norm, relu, statistics};
 use crate::{Step, conv, gemm, linear, patterns};

@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use common::ladder::columns;
-use common::parts::{Part, Report};
+use bench::ladder::columns;
+use bench::parts::{Part, Report};
+use bench::resources;
+use bench::sass::{self, Control, Instruction, Listing};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
-use common::resources;
-use common::sass::{self, Control, Instruction, Listing};
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use phase1_infra::step04_vector_add;
 
 use crate::gemm;

@@ -80,7 +80,7 @@ impl Reliable {
         warnings.entry(stage).or_insert_with(|| {
             let what = stage.map_or("pass", Stage::name);
             let warning = format!("the autoencoder's {what} runs on the CPU, since the device failed: {error}");
-            common::command::warn(&warning);
+            bench::command::warn(&warning);
             warning
         });
     }

@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bench::timing::Filler;
 use common::prelude::*;
-use common::timing::Filler;
 
 /// Number of fills queued before a profiled pass: about 1 ms, in which a hundred launches are queued.
 const FILLINGS: usize = 8;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::{self, Photo};
 
 use crate::backends::{Cpu, OnHost, Unfused};

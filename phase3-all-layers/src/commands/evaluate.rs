@@ -9,9 +9,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::{self, Photo};
 use rayon::prelude::*;
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, TableBuilder};
 use media::plot::{Drawing, LinePlot};
 
 use crate::backends::{Cpu, OnHost, Reliable, Unfused};
@@ -126,7 +126,7 @@ pub fn scores_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::table::Cell;
+    use bench::table::Cell;
 
     #[test]
     fn a_score_is_the_mean_of_a_frames_squares() {

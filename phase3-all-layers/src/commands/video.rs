@@ -16,11 +16,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
-use common::table::{ColumnSpec, Table, TableBuilder};
 use image::{Rgb, RgbImage};
 
 use crate::backends::workspace::{Pass, Workspace};

@@ -21,8 +21,8 @@ pub use row_norm::RowNorm;
 pub use softmax::{Softmax, SoftmaxStep};
 pub use transpose::Transpose;
 
+use bench::peer::Cublas;
 use common::limits::fits_i32;
-use common::peer::Cublas;
 use common::prelude::*;
 use common::reference::MaxPool2d;
 use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};

@@ -1,10 +1,10 @@
 //! Each step checked, what it asks of the devices, and on GPUs its time beside NCCL's.
 
-use common::ladder::columns;
-use common::peer::Nccl;
+use bench::ladder::columns;
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Filler, NO_CLOCK};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Filler, NO_CLOCK};
+use ranks::Nccl;
 
 use super::{Asked, LADDER, Operands};
 

@@ -14,8 +14,8 @@
 //! [`step09_tuned`] chooses by the size, and [`Resident`] is what models use. What a sum costs is a number of hand-overs, each with its
 //! latency, and the bytes that come into the device that gets most, at the bandwidth of a link. [`measured`] compares with NCCL.
 
+use bench::ladder;
 use common::device::Module;
-use common::ladder;
 use common::prelude::*;
 use half::f16;
 

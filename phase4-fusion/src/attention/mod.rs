@@ -13,9 +13,9 @@
 //!
 //! [`Tuned`] chooses among those of f16 by the GPU and the size.
 
+use bench::ladder;
 use bytemuck::{Pod, Zeroable};
 use common::device::{Module, Swizzle, TensorMapConfig};
-use common::ladder;
 use common::prelude::*;
 use common::tensor::Element;
 

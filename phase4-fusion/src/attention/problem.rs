@@ -1,7 +1,7 @@
 //! Attentions with what they must give, for tests and tables.
 
+use bench::ladder::{Expected, positions};
 use common::check::{F32_ROUND_OFF, Mismatch, Report, Tolerance, compare};
-use common::ladder::{Expected, positions};
 use common::prelude::*;
 use common::reference::Reference;
 

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use common::command::{SaveArgs, Shell, say};
+use bench::command::{SaveArgs, Shell, say};
+use bench::record::Record;
 use common::device::DeviceArgs;
 use common::prelude::*;
-use common::record::Record;
 
 use crate::all_reduce::measured::{sizes, table};
 

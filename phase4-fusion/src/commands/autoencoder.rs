@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use bench::table::Table;
+use bench::timing::Bench;
 use clap::builder::PossibleValuesParser;
 use common::prelude::*;
-use common::table::Table;
-use common::timing::Bench;
 use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::commands::reconstruct::{SEED, parameters, scores_of};
 use phase3_all_layers::data::audio;

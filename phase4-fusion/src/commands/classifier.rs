@@ -1,7 +1,7 @@
 //! Phase 3's `classify` and `evaluate` by a plan.
 
+use bench::table::Table;
 use common::prelude::*;
-use common::table::Table;
 use phase3_all_layers::commands::classifier::Classifier;
 use phase3_all_layers::commands::classify::{ClassifyArgs, classify_by, parameters};
 use phase3_all_layers::commands::evaluate::{EvaluateArgs, evaluate_by};

@@ -1,10 +1,10 @@
 //! `executor`: the video U-Net as a queue of tasks in one launch: one pass of it beside the graph of launches, or its tasks.
 
+use bench::ladder::{NO_COUNTS, columns};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK, Timing};
 use common::check::{Tolerance, compare, scale};
-use common::ladder::{NO_COUNTS, columns};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, NO_CLOCK, Timing};
 use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 

@@ -1,9 +1,9 @@
 //! `precision`: which format each layer of a model is computed in under an error budget, what that is predicted to cost, and what it does.
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::Bench;
 use clap::builder::TypedValueParser;
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::Bench;
 use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::data::digits::{self as data, Digits, Outcome};
 use phase3_all_layers::digits;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use common::command::{Shell, say};
+use bench::command::{Shell, say};
+use bench::record::Record;
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::NO_CLOCK;
 use common::device::{DeviceArgs, DeviceChoice};
 use common::prelude::*;
-use common::ranks::{self, Communicator, Launch, Options, Transport, World};
-use common::record::Record;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::NO_CLOCK;
+use ranks::{Communicator, Launch, Options, Transport, World};
 
 use crate::collectives::{Collective, Outcome};
 

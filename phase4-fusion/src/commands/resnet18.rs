@@ -1,9 +1,9 @@
 //! `resnet18`: the plan of the network, and one pass of it against the CPU's.
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK};
 use common::check::scale;
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, NO_CLOCK};
 use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;

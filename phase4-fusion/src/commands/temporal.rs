@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use bench::table::{Table, TableBuilder};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Table, TableBuilder};
 use phase3_all_layers::commands::video::{SCHEDULE, write_frames};
 use phase3_all_layers::models::unet::Config;
 

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::NO_CLOCK;
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::NO_CLOCK;
 use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::Parameters;

@@ -1,7 +1,7 @@
 //! `unet`: the plan of the video U-Net, and one pass of it against the CPU's; `video`, which is phase 3's, by a plan.
 
+use bench::table::Table;
 use common::prelude::*;
-use common::table::Table;
 use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::commands::video::{VideoArgs, note_of_weights, parameters, video_by};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};

@@ -13,8 +13,8 @@
 //! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by the layer. Bytes have
 //! a kernel of their own, [`s8`].
 
+use bench::ladder;
 use common::device::{Swizzle, TensorMapConfig, TensorWindow};
-use common::ladder;
 use common::prelude::*;
 use common::reference::Conv2dParams;
 use common::tensor::Element;

@@ -1,7 +1,7 @@
 //! Convolutions with what they must give, for tests and tables.
 
+use bench::ladder::{Expected, positions};
 use common::check::{Mismatch, Report};
-use common::ladder::{Expected, positions};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference, TensorGemm};
 

@@ -5,7 +5,7 @@
 //!
 //! c is made of W' as it was rounded. So a row of equal values gives b' whatever W' is: the roundings cancel with the mean.
 
-use common::ladder::{Expected, positions};
+use bench::ladder::{Expected, positions};
 use common::prelude::*;
 use common::reference::Reference;
 use common::tensor::Element;

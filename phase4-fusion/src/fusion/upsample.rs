@@ -1,10 +1,10 @@
 //! A convolution 3 × 3 of an upsampled image and, if there is one, a skip connection, without either the upsampled image or the two
 //! joined in memory: `fusion_04_upsample.cu`.
 
+use bench::ladder::{Expected, positions};
 use bytemuck::{Pod, Zeroable};
 use common::check::Tolerance;
 use common::device::TensorMapConfig;
-use common::ladder::{Expected, positions};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
 use common::tensor::Element;

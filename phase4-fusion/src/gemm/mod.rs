@@ -22,8 +22,8 @@
 //!
 //! [`Tuned`] chooses among them by type and size of the product.
 
+use bench::ladder;
 use common::device::{Swizzle, TensorMapConfig};
-use common::ladder;
 use common::prelude::*;
 use common::tensor::Element;
 pub use phase2_conv_bn::gemm::Layout;

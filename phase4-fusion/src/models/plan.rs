@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
 use common::reference::Conv2dParams;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase3_all_layers::backends::Unfused;
 use phase3_all_layers::backends::workspace::Activation as WorkspaceActivation;

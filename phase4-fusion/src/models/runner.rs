@@ -1,7 +1,7 @@
 //! Runs a plan, in memory that is planned once.
 
+use bench::timing::Filler;
 use common::prelude::*;
-use common::timing::Filler;
 use phase3_all_layers::backends::Unfused;
 use phase3_all_layers::backends::workspace::{Activation, Pass, Workspace};
 use phase3_all_layers::nn::Value;

@@ -1,7 +1,7 @@
 //! Leaky ReLU by `if`, by a branch and by a predicate.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

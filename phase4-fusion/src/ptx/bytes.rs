@@ -1,7 +1,7 @@
 //! 8-bit weights to f16: by casts, or by bits.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

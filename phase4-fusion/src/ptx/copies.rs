@@ -1,7 +1,7 @@
 //! A signal, smoothed tile by tile: copies through registers, and copies that no register sees.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

@@ -1,7 +1,7 @@
 //! y = 2.5·x: loads of 4 bytes, of 16, and of 16 with hints for the caches.
 
+use bench::ladder::{Cost, Step};
 use common::check::{F32_ROUND_OFF, Tolerance};
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

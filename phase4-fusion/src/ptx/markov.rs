@@ -1,7 +1,7 @@
 //! A chain of products of 16×16 matrices on tensor cores: by `nvcuda::wmma`, or by `mma.sync` with fragments by hand.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

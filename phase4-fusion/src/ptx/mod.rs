@@ -15,7 +15,7 @@
 //! | [`copies`] | what do copies save that no register sees? |
 //! | [`stages`] | what does a barrier that counts bytes save over one that all threads reach? |
 //!
-//! [`common::sass`] lists what ptxas makes of each version.
+//! [`bench::sass`] lists what ptxas makes of each version.
 
 pub mod branch;
 pub mod bytes;
@@ -28,10 +28,10 @@ pub mod series;
 pub mod softmax;
 pub mod stages;
 
-use common::ladder::{self, Cost, Method, Step, StepResult, StepRun, if_supported};
+use bench::ladder::{self, Cost, Method, Step, StepResult, StepRun, if_supported};
+use bench::timing::Bench;
 use common::limits::fits_i32;
 use common::prelude::*;
-use common::timing::Bench;
 
 pub use problem::{Problem, Wanted};
 

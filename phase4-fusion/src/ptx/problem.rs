@@ -1,7 +1,7 @@
 //! Inputs of a pair, and what has to become of them.
 
+use bench::ladder::{Step, positions};
 use common::check::{Mismatch, Report, Tolerance, compare};
-use common::ladder::{Step, positions};
 use common::prelude::*;
 
 use super::{LoadedVersion, Size, Version};

@@ -1,7 +1,7 @@
 //! Sum and maximum of each row of integers: ten shuffles, or two instructions.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

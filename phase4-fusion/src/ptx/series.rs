@@ -1,7 +1,7 @@
 //! A polynomial in f16: one value per instruction, or two.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

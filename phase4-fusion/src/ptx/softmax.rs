@@ -1,7 +1,7 @@
 //! Softmax of rows: powers by `expf`, by `__expf`, and by `ex2.approx` with log₂ e folded in.
 
+use bench::ladder::{Cost, Step};
 use common::check::Tolerance;
-use common::ladder::{Cost, Step};
 use common::prelude::*;
 
 use super::{Pair, Problem, Size, Version, Wanted};

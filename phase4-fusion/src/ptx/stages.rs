@@ -1,6 +1,6 @@
 //! The signal of [`super::copies`] in four stages: a barrier of all threads, or barriers that count bytes.
 
-use common::ladder::Step;
+use bench::ladder::Step;
 use common::prelude::*;
 
 use super::copies::{blocks, cost, problem};

@@ -1,6 +1,6 @@
 //! The ladder of all-reduces, on four simulated devices or all GPUs.
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
 use common::prelude::*;
 
 use crate::all_reduce::measured::{sizes, table};

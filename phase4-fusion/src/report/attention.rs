@@ -1,10 +1,10 @@
 //! The attention ladder: each step on four kinds of attention, and the step that is chosen for real ones.
 
-use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
-use common::parts::{Part, Report};
+use bench::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use super::{IDEA, allowed, finish, step_table};
 use crate::attention::problem::{AttentionProblem, Layout};

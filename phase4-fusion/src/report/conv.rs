@@ -1,10 +1,10 @@
 //! The convolution ladder on tensor cores: each step on three kinds of layer, and the tile that is chosen for real layers.
 
-use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
-use common::parts::{Part, Report};
+use bench::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 use phase2_conv_bn::conv::shapes::{NOTATION, RESNET18, RESNET18_BATCHES, Shape, shape};
 
 use super::{IDEA, allowed, finish, step_table};

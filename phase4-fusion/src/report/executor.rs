@@ -1,6 +1,6 @@
 //! A network as a queue of tasks in one launch.
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
 use common::prelude::*;
 use phase3_all_layers::models::unet::{Config, INPUTS};
 

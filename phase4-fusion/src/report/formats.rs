@@ -1,6 +1,6 @@
 //! A format for each layer: what single layers cost, and the plans that are made of it.
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
 use common::prelude::*;
 
 use crate::commands::precision::{Model, Subject, plans};

@@ -1,11 +1,11 @@
 //! The GEMM ladder on tensor cores, step by step, in each type.
 
-use common::ladder::{Contest, Cost, Expected, LadderTable, LoadedStep, columns, load_steps};
-use common::parts::{Part, Report};
+use bench::ladder::{Contest, Cost, Expected, LadderTable, LoadedStep, columns, load_steps};
+use bench::parts::{Part, Report};
+use bench::table::{ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
 use common::reference::{self, TensorGemm};
-use common::table::{ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use super::{COUNTS, IDEA, allowed, finish, step_table};
 use crate::gemm::{Epilogue, Gemm, LADDER, Layout, OTHERS, Precision};

@@ -1,8 +1,8 @@
 //! What an all-reduce over several hosts would take, by the model of [`crate::links`].
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
+use bench::table::{ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, TableBuilder};
 
 use crate::links::{CARD_PER_GPU, Link, NVLINK, SHARED_CARD, two_levels};
 

@@ -1,10 +1,10 @@
 //! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
 
-use common::ladder::{Expected, LadderTable, columns};
-use common::parts::{Part, Report};
+use bench::ladder::{Expected, LadderTable, columns};
+use bench::parts::{Part, Report};
+use bench::record::Record;
+use bench::table::ColumnSpec;
 use common::prelude::*;
-use common::record::Record;
-use common::table::ColumnSpec;
 
 pub mod all_reduce;
 pub mod attention;
@@ -48,7 +48,7 @@ pub static PARTS: &[Part] = &[
 /// # Errors
 /// [`Error::Record`] with the file that is no record.
 pub fn records() -> Result<Vec<Record>> {
-    common::records!("nvidia-h200-broken.json")
+    bench::records!("nvidia-h200-broken.json")
 }
 
 /// What is new in a step.

@@ -1,12 +1,12 @@
 //! How many blocks of each step an SM holds, and what they use it up with.
 
+use bench::ladder::columns;
+use bench::parts::{Part, Report};
+use bench::resources::{self, Compiled};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::device::Module;
-use common::ladder::columns;
-use common::parts::{Part, Report};
 use common::prelude::*;
 use common::ptx_sim::{Limits, Occupancy, ptxas};
-use common::resources::{self, Compiled};
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 use super::resources::ladders;
 use crate::gemm::{Precision, Tiling};

@@ -1,6 +1,6 @@
 //! ResNet18, the autoencoder and the U-Net as plans: which layers become which kernel.
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
 use common::prelude::*;
 use phase3_all_layers::models::resnet::Config;
 use phase3_all_layers::models::{autoencoder, unet};

@@ -1,10 +1,10 @@
 //! PTX by hand: every version of every pair, checked and counted, and timed on a GPU.
 
-use common::ladder::{LadderTable, columns};
-use common::parts::{Part, Report};
+use bench::ladder::{LadderTable, columns};
+use bench::parts::{Part, Report};
+use bench::table::{ColumnSpec, Table, TableBuilder};
+use bench::timing::{Bench, Queue};
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, Queue};
 
 use crate::ptx::{PAIRS, Pair, Size};
 

@@ -1,8 +1,8 @@
 //! What each kernel takes of an SM, as the compiler says.
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
+use bench::resources;
 use common::prelude::*;
-use common::resources;
 
 use crate::autoencoder::OneKernel;
 use crate::ptx::PAIRS;

@@ -1,9 +1,9 @@
 //! What it does to the values when a formula is rewritten so that one launch can do it.
 
-use common::ladder::columns;
-use common::parts::{Part, Report};
+use bench::ladder::columns;
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, TableBuilder};
 
 use crate::fusion::fold::{FoldProblem, ScaleIn};
 use crate::fusion::layer_norm::{LayerNormProblem, PRECISIONS, Way};

@@ -1,11 +1,11 @@
 //! What ptxas makes of the pairs and of the ladders on tensor cores: the instructions that tell their kernels apart.
 
-use common::ladder::columns;
-use common::parts::{Part, Report};
+use bench::ladder::columns;
+use bench::parts::{Part, Report};
+use bench::resources;
+use bench::sass::{self, Listing};
+use bench::table::{ColumnSpec, Table, TableBuilder, wrap};
 use common::prelude::*;
-use common::resources;
-use common::sass::{self, Listing};
-use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 use super::occupancy::Tile;
 use super::ptx::PAIR;

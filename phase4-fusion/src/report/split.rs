@@ -1,8 +1,8 @@
 //! The largest U-Net, split over several devices: what each of them computes, and what they sum.
 
-use common::parts::{Part, Report};
+use bench::parts::{Part, Report};
+use bench::table::{ColumnSpec, TableBuilder};
 use common::prelude::*;
-use common::table::{ColumnSpec, TableBuilder};
 use phase3_all_layers::models::unet::{Config, INPUTS};
 use phase3_all_layers::nn::graph::{Graph, Node};
 use phase3_all_layers::nn::{Operation, Parameters};

@@ -1,10 +1,10 @@
 //! A chain of tiny kernels in every way to get from one to the next.
 
-use common::ladder::{NO_COUNTS, columns};
-use common::parts::{Part, Report};
+use bench::ladder::{NO_COUNTS, columns};
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK};
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::{Bench, NO_CLOCK};
 
 use crate::streams::{Chain, Way};
 

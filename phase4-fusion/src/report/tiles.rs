@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use bench::ladder::{NO_COUNTS, columns};
+use bench::parts::{Part, Report};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK, Timing};
 use common::check::{Tolerance, compare};
-use common::ladder::{NO_COUNTS, columns};
-use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference::Conv2dParams;
-use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::{Bench, NO_CLOCK, Timing};
 use phase3_all_layers::nn::{EPS, Operation};
 
 use crate::conv;

@@ -1,9 +1,9 @@
 //! Rules side by side: what a frame takes by each, and what becomes of the frames.
 
-use common::ladder::NO_COUNTS;
+use bench::ladder::NO_COUNTS;
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::NO_CLOCK;
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::NO_CLOCK;
 use phase3_all_layers::commands::video::{alpha_bar, gaussian};
 use phase3_all_layers::models::unet::{Config, LATENTS};
 use phase3_all_layers::nn::Parameters;

@@ -1,8 +1,8 @@
 //! A model over a number of devices, checked and measured.
 
+use bench::timing::Bench;
 use common::check::scale;
 use common::prelude::*;
-use common::timing::Bench;
 use phase3_all_layers::nn::graph::Graph;
 
 use super::ranks::{Ranks, Sums};

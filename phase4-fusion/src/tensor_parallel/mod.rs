@@ -18,7 +18,7 @@ mod ranks;
 mod split;
 mod sum;
 
+pub use self::ranks::{Ranks, Sums};
 pub use measured::{Measured, measure};
-pub use ranks::{Ranks, Sums};
 pub use split::{Pair, pairs, split};
 pub use sum::{MOST_RANKS, SHARES, SUM, Sum};

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use common::ladder::columns;
-use common::record::Record;
-use common::table::{ColumnSpec, Row, Table};
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::table::{ColumnSpec, Row, Table};
 use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -437,8 +437,8 @@ impl Curves {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use bench::table::{Cell, DeviceKind, TableBuilder};
     use common::Device;
-    use common::table::{Cell, DeviceKind, TableBuilder};
 
     use super::*;
 

@@ -8,7 +8,7 @@ mod roofline;
 
 use std::path::{Path, PathBuf};
 
-use common::record::Record;
+use bench::record::Record;
 use media::plot::Drawing;
 use plotters::coord::Shift;
 use plotters::prelude::*;

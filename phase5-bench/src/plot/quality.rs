@@ -1,6 +1,6 @@
 //! What a rule costs in quality, over what it gains in speed: a point for each row of the table `temporal`.
 
-use common::record::Record;
+use bench::record::Record;
 use media::plot::{FONT, legend, sheet};
 use phase4_fusion::temporal::sampler::Rule;
 use phase4_fusion::temporal::table::{FPS, PRECISION, PSNR, RULE};
@@ -131,8 +131,8 @@ impl Quality {
 
 #[cfg(test)]
 mod tests {
+    use bench::table::{Cell, DeviceKind, TableBuilder};
     use common::Device;
-    use common::table::{Cell, DeviceKind, TableBuilder};
 
     use super::*;
 

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use common::ladder::{Cost, columns};
-use common::record::Record;
-use common::table::{ColumnSpec, Row};
+use bench::ladder::{Cost, columns};
+use bench::record::Record;
+use bench::table::{ColumnSpec, Row};
 use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -269,8 +269,8 @@ fn attention_points(run: &Record) -> Result<(Vec<Point>, Vec<Point>)> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use bench::table::{Cell, DeviceKind, TableBuilder};
     use common::Device;
-    use common::table::{Cell, DeviceKind, TableBuilder};
 
     use crate::limits::LIMITS;
 

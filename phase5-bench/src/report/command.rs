@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use common::command;
-use common::record::Record;
+use bench::command;
+use bench::record::Record;
 
 use super::{Report, Saved};
 use crate::shelf::Shelf;

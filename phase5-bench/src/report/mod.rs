@@ -14,8 +14,8 @@ mod page;
 
 use std::path::{Path, PathBuf};
 
-use common::record::{Named, Record};
-use common::table::{Cell, ColumnSpec, Table};
+use bench::record::{Named, Record};
+use bench::table::{Cell, ColumnSpec, Table};
 
 use crate::spec::Make;
 use crate::tables::TABLES;

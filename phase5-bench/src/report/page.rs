@@ -1,7 +1,7 @@
 //! The report as HTML. Texts of records are escaped by `maud`, and a policy in the page forbids it to load anything.
 
-use common::record::Record;
-use common::table::{Cell, Column, Standing, Table};
+use bench::record::Record;
+use bench::table::{Cell, Column, Standing, Table};
 use common::text::printable_lines;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

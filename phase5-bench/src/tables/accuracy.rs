@@ -2,10 +2,10 @@
 //! trained network gets right.
 
 use common::check::scale;
-use common::ladder::columns;
+use bench::ladder::columns;
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec, TableBuilder};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Reliable, RoundTrip, Unfused, infer};
 use phase3_all_layers::data::digits::{Digits, Outcome as Answers};
 use phase3_all_layers::digits;

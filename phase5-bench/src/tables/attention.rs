@@ -5,14 +5,14 @@ use std::time::Duration;
 use common::Device;
 use common::check::compare;
 use common::cpu;
-use common::ladder::{
+use bench::ladder::{
     Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, load_steps, milliseconds, run_with, verdict,
 };
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
-use common::table::{Cell, ColumnSpec};
-use common::timing::{Bench, Queue, Timing};
+use bench::table::{Cell, ColumnSpec};
+use bench::timing::{Bench, Queue, Timing};
 use phase3_all_layers::layers::Attention;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{self, LADDER, Options, Products};
@@ -186,7 +186,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         };
         let channels = HEADS * d;
         let qkv = Tensor::random(&[1, tokens, 3 * channels], 1);
-        let sample = common::ladder::positions(tokens, SAMPLE, 2);
+        let sample = bench::ladder::positions(tokens, SAMPLE, 2);
         let expected = reference::attention_at(&qkv, HEADS, &sample)?;
         let mut check = |what: &str, values: &[f32]| {
             let sampled: Vec<f32> = sample.iter().flat_map(|&i| &values[i * channels..][..channels]).copied().collect();

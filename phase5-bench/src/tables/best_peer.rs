@@ -3,9 +3,9 @@
 //! A peer is whatever else computed the same with the same arithmetic: a library, or PyTorch in any of its modes. Which of them a
 //! table measured, a note says; so a ratio is to the best of those, and no promise that there is no better one.
 
-use common::ladder::columns;
-use common::record::Record;
-use common::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
+use bench::ladder::columns;
+use bench::record::Record;
+use bench::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
 use phase4_fusion::attention::{LADDER, Products};
 
 use crate::spec::{FinishedTable, Make, TableSpec};
@@ -389,7 +389,7 @@ mod tests {
             crate::records().unwrap().into_iter().find(|run| NEEDS.iter().all(|need| run.table(need).is_some()));
         let made = from(record.as_ref()).unwrap().table;
         let text = made.to_text();
-        assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
         for need in NEEDS {
             let of_table = made.iter().filter(|row| row.text(TABLE_NAME).unwrap() == need);
             let compared = of_table.filter(|row| row.number(GAIN).unwrap().is_some()).count();

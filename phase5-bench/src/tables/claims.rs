@@ -3,9 +3,9 @@
 //! Nothing is written down here but the claims: every figure beside them, the verdict and its reason are computed from other
 //! tables, measured in this run, or recorded where this machine has no GPU.
 
-use common::ladder::{Step, columns};
-use common::record::Record;
-use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder};
+use bench::ladder::{Step, columns};
+use bench::record::Record;
+use bench::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder};
 use phase4_fusion::attention;
 use phase4_fusion::ptx::{PAIRS, Pair, Version, loads};
 use phase4_fusion::report::ptx::PAIR;
@@ -1019,7 +1019,7 @@ mod tests {
         let empty = Record::begin(&Device::sim());
         assert!(made(Some(&empty)).rows().iter().all(|row| matches!(row[2], Cell::Absent(_))));
         assert!(
-            table.to_text().lines().all(|line| line.chars().count() <= common::table::WIDTH),
+            table.to_text().lines().all(|line| line.chars().count() <= bench::table::WIDTH),
             "{}",
             table.to_text()
         );

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported, load_steps};
-use common::peer::Cudnn;
+use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported, load_steps};
+use bench::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::ColumnSpec;
+use bench::table::ColumnSpec;
 use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
 use phase2_conv_bn::conv::{LADDER, Tuned};
 use phase2_conv_bn::report::conv::ConvProblem;

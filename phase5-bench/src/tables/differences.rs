@@ -1,7 +1,7 @@
 //! What tables of whole models say of two results.
 
+use bench::ladder::verdict;
 use common::check::{Tolerance, compare};
-use common::ladder::verdict;
 
 /// The most that a value of a last layer may differ from the CPU's, as a part of [`common::check::scale`].
 pub(crate) const CLOSE: f64 = 1e-5;

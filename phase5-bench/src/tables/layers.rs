@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::cpu;
-use common::ladder::{ELSEWHERE, NO_COUNTS, columns, if_supported, milliseconds, verdict};
-use common::peer::Cudnn;
+use bench::ladder::{ELSEWHERE, NO_COUNTS, columns, if_supported, milliseconds, verdict};
+use bench::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
-use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::{Bench, NO_CLOCK, Queue, Timing};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::conv;
 use phase2_conv_bn::norm::{batch_norm, relu};
@@ -558,7 +558,7 @@ fn together(convolved: &Reference, shape: &[usize], weights: &Weights) -> common
 
 #[cfg(test)]
 mod tests {
-    use common::table::Table;
+    use bench::table::Table;
     use media::photo::Photo;
 
     use super::*;

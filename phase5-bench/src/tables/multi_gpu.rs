@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use common::check::{Tolerance, compare};
-use common::ladder::{NO_COUNTS, columns};
+use bench::ladder::{NO_COUNTS, columns};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::{Bench, Clock, NO_CLOCK, Timing};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, Clock, NO_CLOCK, Timing};
 use media::photo::{self, Photo};
 use phase3_all_layers::models::{resnet, unet};
 use phase3_all_layers::nn::Parameters;

@@ -3,12 +3,12 @@
 //! They compute next to nothing: what they take is what moving their bytes takes. So the measure is the device's own copy.
 
 use common::device::SimOptions;
-use common::ladder::{Contest, LadderTable, Peak, StepResult, StepRun, columns, if_supported};
-use common::peer::Cudnn;
+use bench::ladder::{Contest, LadderTable, Peak, StepResult, StepRun, columns, if_supported};
+use bench::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::ColumnSpec;
-use common::timing::Bench;
+use bench::table::ColumnSpec;
+use bench::timing::Bench;
 use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

@@ -2,11 +2,11 @@
 //! through memory once.
 
 use common::device::SimOptions;
-use common::ladder::{LadderTable, Peak, columns};
+use bench::ladder::{LadderTable, Peak, columns};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::ColumnSpec;
-use common::timing::{Bench, Queue};
+use bench::table::ColumnSpec;
+use bench::timing::{Bench, Queue};
 use phase2_conv_bn::patterns::{PATTERNS, PatternRun, Trial};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

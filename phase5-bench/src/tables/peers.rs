@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use common::ladder::{Expected, LadderTable, Outcome, Peak, StepResult, StepRun, columns};
-use common::peer::Suggestion;
+use bench::ladder::{Expected, LadderTable, Outcome, Peak, StepResult, StepRun, columns};
+use bench::peer::Suggestion;
+use bench::table::ColumnSpec;
+use bench::timing::{Bench, Queue, Timing};
 use common::prelude::Stream;
-use common::table::ColumnSpec;
-use common::timing::{Bench, Queue, Timing};
 
 use crate::limits::Limits;
 use crate::spec::Context;

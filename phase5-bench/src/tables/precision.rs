@@ -1,8 +1,8 @@
 //! `precision`: models with each format everywhere, and with one per layer under an error budget.
 
-use common::ladder::columns;
+use bench::ladder::columns;
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec};
+use bench::table::{Cell, ColumnSpec};
 use phase4_fusion::commands::precision::{ABOUT_ERRORS, Model, NOT_CALIBRATED, Subject, Tried, spread, tried};
 use phase4_fusion::models::Arithmetic;
 
@@ -65,7 +65,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 .set(PREDICTED, predicted)
                 .set(MEASURED, error(tried.measured))
                 .set(ACCURACY, accuracy)
-                .set(MS, Cell::or_absent(tried.ms, common::timing::NO_CLOCK))
+                .set(MS, Cell::or_absent(tried.ms, bench::timing::NO_CLOCK))
                 .set(LAYERS, spread(&calibration, &tried.each))
                 .set(columns::CHECK, word)
                 .complete();

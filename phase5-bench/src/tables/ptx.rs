@@ -1,10 +1,10 @@
 //! `ptx`: phase 4's pairs of kernels, in CUDA C and in PTX, each version beside the first.
 
 use common::device::SimOptions;
-use common::ladder::{LadderTable, Peak, StepRun, columns};
+use bench::ladder::{LadderTable, Peak, StepRun, columns};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::ColumnSpec;
+use bench::table::ColumnSpec;
 use phase4_fusion::ptx::PAIRS;
 use phase4_fusion::report::ptx::{PAIR, sizes};
 
@@ -84,7 +84,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
 
 #[cfg(test)]
 mod tests {
-    use common::table::{DeviceKind, TableBuilder, WIDTH};
+    use bench::table::{DeviceKind, TableBuilder, WIDTH};
     use phase4_fusion::ptx::Pair;
 
     use super::*;

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use common::check::{Tolerance, compare};
-use common::ladder::columns;
+use bench::ladder::columns;
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::{Bench, NO_CLOCK, Timing};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK, Timing};
 use media::photo::{self, Photo};
 use phase1_infra::step07_streams as overlap;
 use phase3_all_layers::backends::{Captured, Planned, Unfused};

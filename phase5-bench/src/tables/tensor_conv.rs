@@ -1,11 +1,11 @@
 //! `tensor-conv`: convolutions on tensor cores in f16, channels last, over ResNet18's layers.
 
-use common::ladder::{
+use bench::ladder::{
     Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps,
 };
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::ColumnSpec;
+use bench::table::ColumnSpec;
 use phase2_conv_bn::conv::shapes::{NOTATION, RESNET18, Shape, shape};
 use phase4_fusion::conv::problem::{ConvProblem, Finish};
 use phase4_fusion::conv::{LADDER, Tuned};

@@ -1,10 +1,10 @@
 //! `tensor-cores`: every step of the ladder on tensor cores, in every type, beside cuBLAS and the best of cuBLASLt's suggestions.
 
-use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
-use common::peer::{Suggestion, TensorBlas};
+use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
+use bench::peer::{Suggestion, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::ColumnSpec;
+use bench::table::ColumnSpec;
 use phase4_fusion::gemm::{Epilogue, LADDER, Layout, Precision, Tuned};
 use phase4_fusion::report::gemm::TensorProblem;
 

@@ -5,8 +5,8 @@
 
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec};
-use common::timing::{Bench, NO_CLOCK, Timing};
+use bench::table::{Cell, ColumnSpec};
+use bench::timing::{Bench, NO_CLOCK, Timing};
 use rayon::prelude::*;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

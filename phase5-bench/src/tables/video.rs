@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
+use bench::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
-use common::table::{Cell, ColumnSpec};
-use common::timing::{Bench, Timing};
+use bench::table::{Cell, ColumnSpec};
+use bench::timing::{Bench, Timing};
 use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::commands::video::{Options, generate, generate_by, peak_signal_to_noise};
 use phase3_all_layers::layers::{DiffusionStep, kinds};

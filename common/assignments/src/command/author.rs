@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use assignments::exercise::Exercise;
 use assignments::grade::{Grader, author};
-use common::command::Shell;
+use bench::command::Shell;
 
 use super::{compiler, program};
 

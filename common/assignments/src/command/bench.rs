@@ -4,11 +4,11 @@ use anyhow::{Result, bail, ensure};
 use assignments::exercise::Library;
 use assignments::grade::sizes;
 use assignments::job::{Picture, ShowRequest, Spread};
-use common::command::{SaveArgs, Shell, say};
+use bench::command::{SaveArgs, Shell, say};
+use bench::record::Record;
+use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::device::{Device, DeviceChoice};
 use common::progress::Progress;
-use common::record::Record;
-use common::table::{Cell, ColumnSpec, TableBuilder};
 
 use clap::Args;
 

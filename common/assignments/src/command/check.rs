@@ -1,7 +1,7 @@
 //! The verdict on one exercise, or on the answer to a question.
 
 use anyhow::{Result, bail};
-use common::command::Shell;
+use bench::command::Shell;
 
 use super::{Session, question};
 

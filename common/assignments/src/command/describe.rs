@@ -7,7 +7,7 @@ use assignments::exercise::Exercise;
 use assignments::grade::Verdict;
 use assignments::job::ShowRequest;
 use assignments::store;
-use common::command::Shell;
+use bench::command::Shell;
 use rayon::prelude::*;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use assignments::export::{Class, write};
-use common::command::Shell;
+use bench::command::Shell;
 
 use super::{Session, compiler};
 

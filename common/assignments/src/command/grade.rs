@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use assignments::exercise::Exercise;
 use assignments::grade::Verdict;
 use assignments::submissions::file;
-use common::command::Shell;
+use bench::command::Shell;
+use bench::table::{Cell, ColumnSpec, Format, Table, TableBuilder};
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec, Format, Table, TableBuilder};
 use rayon::prelude::*;
 
 use super::{Session, compiler};

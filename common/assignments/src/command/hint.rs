@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use assignments::exercise::Exercise;
-use common::command::Shell;
+use bench::command::Shell;
 
 use super::Session;
 

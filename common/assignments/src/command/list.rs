@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use assignments::exercise::Exercise;
-use common::command::Shell;
+use bench::command::Shell;
+use bench::table::{Cell, ColumnSpec, TableBuilder, WIDTH};
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec, TableBuilder, WIDTH};
 use rayon::prelude::*;
 
 use super::{Session, compiler};

@@ -17,11 +17,11 @@ pub mod watch;
 use std::fmt;
 use std::path::PathBuf;
 
+use ::bench::command::{Failure, say};
 use anyhow::{Context, Result, bail, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
 use assignments::store::Store;
-use common::command::{Failure, say};
 use common::device::{Device, DeviceChoice};
 use common::probe::Library;
 

@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal};
 use anyhow::Result;
 use assignments::exercise;
 use assignments::question::{self, Question};
-use common::command::Shell;
-use common::table::{ColumnSpec, TableBuilder};
+use bench::command::Shell;
+use bench::table::{ColumnSpec, TableBuilder};
 
 use super::list::wrapped;
 

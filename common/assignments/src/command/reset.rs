@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use assignments::store::Reset;
-use common::command::Shell;
+use bench::command::Shell;
 
 use super::Session;
 

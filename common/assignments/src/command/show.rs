@@ -8,10 +8,10 @@ use assignments::exercise::{Count, Exercise};
 use assignments::grade::{allowed, sizes};
 use assignments::job::{Line, Picture, ShowRequest, Shown};
 use assignments::tasks::Sizes;
+use bench::command::Shell;
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder, wrap};
 use clap::Args;
-use common::command::Shell;
 use common::ptx_sim::{Limits, Occupancy};
-use common::table::{Cell, ColumnSpec, Table, TableBuilder, wrap};
 
 use super::{Session, compiler};
 

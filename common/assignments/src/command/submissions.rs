@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use assignments::submissions;
-use common::command::Shell;
-use common::table::Format;
+use bench::command::Shell;
+use bench::table::Format;
 use common::text::printable_lines;
 
 use super::{Session, compiler};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use assignments::exercise::Exercise;
-use common::command::Shell;
+use bench::command::Shell;
 use console::{Key, Term};
 
 use super::show::ShowArgs;

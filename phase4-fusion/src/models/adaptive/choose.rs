@@ -1,6 +1,6 @@
 //! The cheapest formats within an error budget.
 
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
+use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 use super::super::Arithmetic;
 use super::super::plan::Formats;

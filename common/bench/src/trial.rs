@@ -1,0 +1,129 @@
+//! Checks of kernels at small and ragged shapes, for whoever has just changed one: what the tests do, without a test's program.
+
+use std::fmt::Display;
+
+use crate::ladder::{Method, Step};
+use common::Device;
+use common::check::{Mismatch, Report};
+use common::error::{Error, Result};
+
+/// A check of several kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// Like the file of tests that does the same.
+    pub name: &'static str,
+    /// Runs it; what is wrong, in a sentence each.
+    pub run: fn(&Device) -> Result<Vec<String>>,
+}
+
+/// A size that a reader may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// What the kernel calls it: `n`, `M`, `columns`.
+    pub name: &'static str,
+    /// The smallest.
+    pub least: usize,
+    /// The largest that runs in seconds under the sanitiser, all the others at their largest too.
+    pub most: usize,
+    /// One to begin with.
+    pub usual: usize,
+}
+
+/// A check of kernels at one size that a reader chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// How the names of the kernel files begin that it runs.
+    pub families: &'static [&'static str],
+    /// The sizes that it takes, in the order in which `run` expects them.
+    pub sizes: &'static [Size],
+    /// Runs it; what is wrong, in a sentence each.
+    pub run: fn(&Device, &[usize]) -> Result<Vec<String>>,
+}
+
+impl Size {
+    /// From `least` to `most`, `usual` at first.
+    pub const fn new(name: &'static str, [least, most]: [usize; 2], usual: usize) -> Size {
+        Size { name, least, most, usual }
+    }
+}
+
+impl Problem {
+    /// The problem of a kernel file's stem, such as `gemm_02_coalesced`: the longest beginning decides.
+    pub fn find(problems: &'static [Problem], stem: &str) -> Option<&'static Problem> {
+        let length = |problem: &Problem| {
+            problem.families.iter().filter(|begins| stem.starts_with(**begins)).map(|begins| begins.len()).max()
+        };
+        problems.iter().filter(|problem| length(problem).is_some()).max_by_key(|problem| length(problem))
+    }
+}
+
+/// The sizes that a [`Problem`] is to be run at, of which it takes `N`.
+///
+/// # Errors
+/// [`Error::Invalid`] if there are more or fewer.
+pub fn exactly<const N: usize>(sizes: &[usize]) -> Result<[usize; N]> {
+    sizes.try_into().map_err(|_| Error::Invalid(format!("{N} sizes were expected, not {sizes:?}")))
+}
+
+/// What is wrong so far. Kernels that the device doesn't take are passed over.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    wrong: Vec<String>,
+}
+
+impl Verdicts {
+    /// Does a part of a trial.
+    ///
+    /// # Errors
+    /// Those of `part`, other than [`Error::Unsupported`].
+    pub fn part(&mut self, part: impl FnOnce(&mut Verdicts) -> Result<()>) -> Result<()> {
+        match part(self) {
+            Err(Error::Unsupported { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Lets `check` have each of these steps, loaded on the device; a step that the device doesn't take is passed over, as a
+    /// [`Verdicts::part`] is.
+    ///
+    /// # Errors
+    /// Those of loading and of `check`, other than [`Error::Unsupported`].
+    pub fn of_steps<'s, M: Method + 's>(
+        device: &Device,
+        steps: impl IntoIterator<Item = &'s Step<M>>,
+        mut check: impl FnMut(&mut Verdicts, &Step<M>, M::Loaded) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let mut all = Verdicts::default();
+        for step in steps {
+            all.part(|all| check(all, step, step.load(device)?))?;
+        }
+        Ok(all.into_wrong())
+    }
+
+    /// Adds the result of a comparison, if it is a mismatch; `what` says of what.
+    pub fn add(&mut self, what: impl Display, compared: std::result::Result<Report, Mismatch>) {
+        if let Err(mismatch) = compared {
+            self.wrong.push(format!("{what}: {mismatch}"));
+        }
+    }
+
+    /// All of it.
+    pub fn into_wrong(self) -> Vec<String> {
+        self.wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_the_device_does_not_take_are_passed_over_and_errors_are_not() {
+        let mut verdicts = Verdicts::default();
+        let unsupported = || Error::Unsupported { what: "a".into(), device: "sim".into(), reason: "b".into() };
+        verdicts.part(|_| Err(unsupported())).unwrap();
+        assert!(verdicts.part(|_| Err(Error::Invalid("c".into()))).is_err());
+        verdicts.add("n = 2", Err(Mismatch::Length { actual: 1, expected: 2 }));
+        assert_eq!(verdicts.into_wrong(), ["n = 2: 1 values, expected 2"]);
+    }
+}
