@@ -1,11 +1,11 @@
 //! `accuracy`: how far each implementation's last layer is from the CPU's, for every model; and how many handwritten digits a
 //! trained network gets right.
 
-use common::check::scale;
 use bench::ladder::columns;
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use common::check::scale;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::{Cell, ColumnSpec, TableBuilder};
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Reliable, RoundTrip, Unfused, infer};
 use phase3_all_layers::data::digits::{Digits, Outcome as Answers};
 use phase3_all_layers::digits;

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use common::Device;
-use common::check::compare;
-use common::cpu;
 use bench::ladder::{
     Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, load_steps, milliseconds, run_with, verdict,
 };
+use bench::table::{Cell, ColumnSpec};
+use bench::timing::{Bench, Queue, Timing};
+use common::Device;
+use common::check::compare;
+use common::cpu;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
-use bench::table::{Cell, ColumnSpec};
-use bench::timing::{Bench, Queue, Timing};
 use phase3_all_layers::layers::Attention;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{self, LADDER, Options, Products};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use common::check::{Tolerance, compare};
 use bench::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds, verdict};
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::{Cell, ColumnSpec};
 use bench::timing::{Bench, Timing};
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::progress::Progress;
 use phase3_all_layers::backends::{Cpu, OnHost, Reliable, Unfused, infer};
 use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 use phase4_fusion::autoencoder::{OneKernel, plan};

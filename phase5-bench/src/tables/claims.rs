@@ -1018,11 +1018,7 @@ mod tests {
         // A record without the tables is none.
         let empty = Record::begin(&Device::sim());
         assert!(made(Some(&empty)).rows().iter().all(|row| matches!(row[2], Cell::Absent(_))));
-        assert!(
-            table.to_text().lines().all(|line| line.chars().count() <= bench::table::WIDTH),
-            "{}",
-            table.to_text()
-        );
+        assert!(table.to_text().lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{}", table.to_text());
     }
 
     #[test]

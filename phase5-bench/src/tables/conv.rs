@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported, load_steps};
 use bench::peer::Cudnn;
+use bench::table::ColumnSpec;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::ColumnSpec;
 use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
 use phase2_conv_bn::conv::{LADDER, Tuned};
 use phase2_conv_bn::report::conv::ConvProblem;

@@ -1,12 +1,12 @@
 //! `fusion`: the same work in one launch and in several, with the bytes that each passes through memory.
 
-use common::device::SimOptions;
 use bench::ladder::{Contest, Cost, Expected, LadderTable, Peak, StepRun, columns, if_supported};
+use bench::table::ColumnSpec;
+use bench::timing::Bench;
+use common::device::SimOptions;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{self, Bounded, Conv2dParams, DiffusionParams, Reference, TensorGemm};
-use bench::table::ColumnSpec;
-use bench::timing::Bench;
 use phase2_conv_bn::conv::shapes::{Shape, shape};
 use phase3_all_layers::layers::{self, Add, Silu, SiluSum};
 use phase4_fusion::conv::{

@@ -1,11 +1,11 @@
 //! `gemm`: every step of the ladder, cuBLAS and PyTorch, over sizes.
 
-use common::cpu;
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported};
 use bench::peer::{Cublas, TensorBlas};
+use bench::table::ColumnSpec;
+use common::cpu;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::ColumnSpec;
 use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
 use phase2_conv_bn::report::gemm::{GemmProblem, cost};
 

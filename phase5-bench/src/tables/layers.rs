@@ -6,15 +6,15 @@
 
 use std::time::{Duration, Instant};
 
-use common::check::{F32_ROUND_OFF, Tolerance, compare};
-use common::cpu;
 use bench::ladder::{ELSEWHERE, NO_COUNTS, columns, if_supported, milliseconds, verdict};
 use bench::peer::Cudnn;
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK, Queue, Timing};
+use common::check::{F32_ROUND_OFF, Tolerance, compare};
+use common::cpu;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
-use bench::table::{Cell, ColumnSpec, TableBuilder};
-use bench::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::conv;
 use phase2_conv_bn::norm::{batch_norm, relu};

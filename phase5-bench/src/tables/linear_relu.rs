@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use bench::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
+use bench::peer::{Cublas, TensorBlas};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
+use bench::timing::{Bench, NO_CLOCK, Queue, Timing};
 use common::check::{Mismatch, Report};
 use common::cpu;
 use common::device::SimOptions;
-use bench::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
-use bench::peer::{Cublas, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{Gemm as Reference, TensorGemm};
-use bench::table::{Cell, ColumnSpec, TableBuilder};
-use bench::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::linear::backward::{self, Backward};
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::written::{MaskedGradient, Written};

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use common::check::{Tolerance, compare};
 use bench::ladder::{NO_COUNTS, columns};
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use bench::timing::{Bench, Clock, NO_CLOCK, Timing};
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::progress::Progress;
 use media::photo::{self, Photo};
 use phase3_all_layers::models::{resnet, unet};
 use phase3_all_layers::nn::Parameters;

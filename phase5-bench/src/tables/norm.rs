@@ -2,13 +2,13 @@
 //!
 //! They compute next to nothing: what they take is what moving their bytes takes. So the measure is the device's own copy.
 
-use common::device::SimOptions;
 use bench::ladder::{Contest, LadderTable, Peak, StepResult, StepRun, columns, if_supported};
 use bench::peer::Cudnn;
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::ColumnSpec;
 use bench::timing::Bench;
+use common::device::SimOptions;
+use common::prelude::*;
+use common::progress::Progress;
 use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

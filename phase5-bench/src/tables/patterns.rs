@@ -1,12 +1,12 @@
 //! `patterns`: every step of phase 2's classic patterns, on a problem that no cache holds, against the time that its bytes take to pass
 //! through memory once.
 
-use common::device::SimOptions;
 use bench::ladder::{LadderTable, Peak, columns};
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::ColumnSpec;
 use bench::timing::{Bench, Queue};
+use common::device::SimOptions;
+use common::prelude::*;
+use common::progress::Progress;
 use phase2_conv_bn::patterns::{PATTERNS, PatternRun, Trial};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

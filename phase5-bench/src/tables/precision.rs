@@ -1,8 +1,8 @@
 //! `precision`: models with each format everywhere, and with one per layer under an error budget.
 
 use bench::ladder::columns;
-use common::progress::Progress;
 use bench::table::{Cell, ColumnSpec};
+use common::progress::Progress;
 use phase4_fusion::commands::precision::{ABOUT_ERRORS, Model, NOT_CALIBRATED, Subject, Tried, spread, tried};
 use phase4_fusion::models::Arithmetic;
 

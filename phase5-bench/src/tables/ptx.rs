@@ -1,10 +1,10 @@
 //! `ptx`: phase 4's pairs of kernels, in CUDA C and in PTX, each version beside the first.
 
-use common::device::SimOptions;
 use bench::ladder::{LadderTable, Peak, StepRun, columns};
+use bench::table::ColumnSpec;
+use common::device::SimOptions;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::ColumnSpec;
 use phase4_fusion::ptx::PAIRS;
 use phase4_fusion::report::ptx::{PAIR, sizes};
 

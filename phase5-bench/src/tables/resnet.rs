@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use common::Device;
 use bench::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use bench::timing::{Bench, NO_CLOCK, Timing};
+use common::Device;
+use common::prelude::*;
+use common::progress::Progress;
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use common::check::{Tolerance, compare};
 use bench::ladder::columns;
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use bench::timing::{Bench, NO_CLOCK, Timing};
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::progress::Progress;
 use media::photo::{self, Photo};
 use phase1_infra::step07_streams as overlap;
 use phase3_all_layers::backends::{Captured, Planned, Unfused};

@@ -1,9 +1,9 @@
 //! `tensor-attention`: attention in f16 over batches of heads as models have them, with and without a mask, and with few queries.
 
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps};
+use bench::table::ColumnSpec;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::ColumnSpec;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{LADDER, Options, Products, Size, Tuned};
 

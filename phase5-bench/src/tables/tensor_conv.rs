@@ -3,9 +3,9 @@
 use bench::ladder::{
     Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps,
 };
+use bench::table::ColumnSpec;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::ColumnSpec;
 use phase2_conv_bn::conv::shapes::{NOTATION, RESNET18, Shape, shape};
 use phase4_fusion::conv::problem::{ConvProblem, Finish};
 use phase4_fusion::conv::{LADDER, Tuned};

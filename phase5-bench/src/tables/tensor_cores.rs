@@ -2,9 +2,9 @@
 
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
 use bench::peer::{Suggestion, TensorBlas};
+use bench::table::ColumnSpec;
 use common::prelude::*;
 use common::progress::Progress;
-use bench::table::ColumnSpec;
 use phase4_fusion::gemm::{Epilogue, LADDER, Layout, Precision, Tuned};
 use phase4_fusion::report::gemm::TensorProblem;
 

@@ -3,10 +3,10 @@
 //! Every copy is checked: its destination is filled with another value before, and compared with the source after. On a GPU
 //! copies are timed by events; the simulator has no link and no clock, so there is only the check.
 
-use common::prelude::*;
-use common::progress::Progress;
 use bench::table::{Cell, ColumnSpec};
 use bench::timing::{Bench, NO_CLOCK, Timing};
+use common::prelude::*;
+use common::progress::Progress;
 use rayon::prelude::*;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

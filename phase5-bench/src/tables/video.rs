@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bench::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
+use bench::table::{Cell, ColumnSpec};
+use bench::timing::{Bench, Timing};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
-use bench::table::{Cell, ColumnSpec};
-use bench::timing::{Bench, Timing};
 use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::commands::video::{Options, generate, generate_by, peak_signal_to_noise};
 use phase3_all_layers::layers::{DiffusionStep, kinds};
