@@ -206,7 +206,7 @@ device_test! {
             let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
             let tolerance_if = |prepared| {
                 let choice = Choice::new(&x, &w, params, prepared, processors)?;
-                Ok::<_, Error>(tolerance(choice.step.name(), &weight, &expected))
+                Ok::<_, Error>(tolerance(choice.step().name(), &weight, &expected))
             };
             let tolerances = [tolerance_if(false)?, tolerance_if(true)?];
             let (x, w) = (x.to_device(&device)?, w.to_device(&device)?);

@@ -6,7 +6,6 @@ mod models;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::device_test;
 use common::prelude::*;
@@ -14,7 +13,7 @@ use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::models::unet;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Recorder, Recording, Source};
-use phase3_all_layers::nn::{Backend, Module, Operation, Value};
+use phase3_all_layers::nn::{Module, Operation, Value};
 
 use models::assert_last_layer;
 
@@ -71,7 +70,7 @@ device_test! {
         assert_eq!(replanned.workspace().bytes(), planned.workspace().bytes());
         let logits = planned.infer(&stream, &images)?;
         assert_eq!(replanned.infer(&stream, &images)?.as_slice()?, logits.as_slice()?);
-        // A backend that has no kernel for a chain runs its parts.
+        // A chain runs as its parts.
         let mut chained = recorded();
         chained.chain(fuses);
         let chained = chained.load(&backend)?;
@@ -84,48 +83,9 @@ device_test! {
     }
 }
 
-/// A backend with one kernel for each chain, as it says itself: the CPU does the work. It counts what it runs.
-#[derive(Debug, Default)]
-struct Fusing {
-    cpu: Cpu,
-    runs: AtomicUsize,
-}
-
-impl OnHost for Fusing {}
-
-impl Backend for Fusing {
-    type Layer = Vec<Operation>;
-    type Pass = Fusing;
-    type Made = Tensor;
-
-    fn load(&self, operation: Operation) -> Result<Vec<Operation>> {
-        Ok(vec![self.cpu.load(operation)?])
-    }
-
-    fn load_chain(&self, operations: &[Operation]) -> Result<Option<Vec<Operation>>> {
-        let parts = operations.iter().map(|operation| self.cpu.load(operation.clone()));
-        Ok(Some(parts.collect::<Result<_>>()?))
-    }
-
-    fn run(layer: &Vec<Operation>, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Tensor> {
-        let backend = x.pass();
-        backend.runs.fetch_add(1, Ordering::Relaxed);
-        let with = with.map(Value::own).transpose()?;
-        layer.iter().try_fold(x.own()?, |x, operation| {
-            let with = with.as_ref().filter(|_| operation.takes_two()).map(|with| Value::given(&backend.cpu, with));
-            Cpu::run(operation, Value::made(&backend.cpu, x), with)
-        })
-    }
-
-    fn copy(_: &Fusing, x: &Tensor) -> Result<Tensor> {
-        x.to_host()
-    }
-}
-
 #[test]
-fn a_backend_that_knows_chains_runs_each_as_one() {
+fn operations_of_a_chain_run_one_after_the_other() {
     let images = Tensor::random(&IMAGES, 2);
-    let expected = expected(&images);
     let mut graph = recorded();
     assert_eq!(graph.nodes.len(), 2 * CONVS + RELUS + ADDITIONS + OTHERS);
     graph.chain(fuses);
@@ -134,16 +94,8 @@ fn a_backend_that_knows_chains_runs_each_as_one() {
     assert_eq!(of(&["Conv2D", "BatchNorm", "Add", "ReLU"]), 6);
     assert_eq!(of(&["Conv2D", "BatchNorm"]), 3);
     assert_eq!(graph.nodes.len(), CONVS + OTHERS);
-
-    let backend = Fusing::default();
-    let logits = backend.infer(&graph.load(&backend).unwrap(), &images).unwrap();
-    assert_eq!(backend.runs.into_inner(), CONVS + OTHERS);
-    assert_eq!(logits.as_slice().unwrap(), expected.as_slice().unwrap());
-    // The model itself has no chain.
-    let backend = Fusing::default();
-    let network = ResNet::load(&backend, NARROW, &NARROW.seeded(1)).unwrap();
-    backend.infer(&network, &images).unwrap();
-    assert_eq!(backend.runs.into_inner(), 2 * CONVS + RELUS + ADDITIONS + OTHERS);
+    let logits = by_cpu(|cpu| cpu.infer(&graph.clone().load(cpu)?, &images));
+    assert_eq!(logits.as_slice().unwrap(), expected(&images).as_slice().unwrap());
 }
 
 /// A convolution that does what a convolution and its BatchNorm do: its weight times γ / √(variance + eps), and a bias.

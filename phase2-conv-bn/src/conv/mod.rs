@@ -44,7 +44,7 @@ mod tuned;
 
 pub use step17_winograd::Prepared;
 pub use tabled::{CUT, load_cut};
-pub use tuned::{Choice, Tuned};
+pub use tuned::{Choice, ChosenKernel, Tuned};
 
 pub mod shapes;
 pub mod step01_direct;

@@ -27,11 +27,24 @@ struct Fast {
     winograd_4x4: Winograd4x4,
 }
 
-/// What [`Tuned`] takes for a shape, where the GPU has `cp.async`.
+/// The kernels that [`Tuned`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenKernel {
+    /// Step 5, which takes every shape.
+    Implicit,
+    /// A tile of step 16.
+    Tiled,
+    /// Step 17.
+    Winograd,
+    /// A tile of step 19.
+    Winograd4x4,
+}
+
+/// The kernel for a shape, where the GPU has `cp.async`.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The step.
-    pub step: Step,
+    /// The kernel.
+    pub kernel: ChosenKernel,
     /// Which of [`step16_tuned::TILES`] or [`step19_winograd_4x4::TILES`], if it is one of those steps.
     pub tile: Option<&'static str>,
     /// Among how many blocks the taps of a tile of the output, or the channels of a tile of a product, are cut.
@@ -41,6 +54,16 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The step of the ladder that the kernel is.
+    pub fn step(&self) -> Step {
+        match self.kernel {
+            ChosenKernel::Implicit => step05_implicit::STEP,
+            ChosenKernel::Tiled => step16_tuned::STEP,
+            ChosenKernel::Winograd => step17_winograd::STEP,
+            ChosenKernel::Winograd4x4 => step19_winograd_4x4::STEP,
+        }
+    }
+
     /// By the model, for a GPU with this many SMs; `prepared` says that the weights' transform is done already.
     ///
     /// # Errors
@@ -58,19 +81,19 @@ impl Choice {
 
     fn of(geometry: &Geometry, prepared: bool, processors: usize) -> Choice {
         let tiled = step16_tuned::estimate(geometry, processors).map(|tiled| Choice {
-            step: step16_tuned::STEP,
+            kernel: ChosenKernel::Tiled,
             tile: Some(tiled.tile),
             cuts: tiled.cuts.count,
             microseconds: Some(tiled.microseconds),
         });
         let winograd = step17_winograd::estimate(geometry, prepared, processors).map(|(cuts, time)| Choice {
-            step: step17_winograd::STEP,
+            kernel: ChosenKernel::Winograd,
             tile: None,
             cuts: cuts.count,
             microseconds: Some(time),
         });
         let winograd_4x4 = step19_winograd_4x4::estimate(geometry, processors).map(|plan| Choice {
-            step: step19_winograd_4x4::STEP,
+            kernel: ChosenKernel::Winograd4x4,
             tile: Some(plan.tile),
             cuts: plan.cuts.count,
             microseconds: Some(plan.microseconds),
@@ -78,7 +101,7 @@ impl Choice {
         let expected = |choice: &Choice| choice.microseconds.unwrap_or(f64::INFINITY);
         let choices = [tiled, winograd, winograd_4x4].into_iter().flatten();
         choices.min_by(|a, b| expected(a).total_cmp(&expected(b))).unwrap_or(Choice {
-            step: step05_implicit::STEP,
+            kernel: ChosenKernel::Implicit,
             tile: None,
             cuts: 1,
             microseconds: None,
@@ -169,13 +192,12 @@ impl Tuned {
         }
         let Some(call) = Call::new(stream, input, weight, epilogue, params, output)? else { return Ok(()) };
         let Some(Fast { tiled, winograd, winograd_4x4 }) = &self.fast else { return self.any(call) };
-        let step = Choice::of(&call.geometry, prepared.is_some(), self.processors).step.number;
-        match prepared {
-            Some(prepared) if step == step17_winograd::STEP.number => winograd.queue_prepared(call, prepared),
-            None if step == step17_winograd::STEP.number => winograd.queue(call),
-            _ if step == step19_winograd_4x4::STEP.number => winograd_4x4.queue(call),
-            _ if step == step16_tuned::STEP.number => tiled.queue(call),
-            _ => self.any(call),
+        match (Choice::of(&call.geometry, prepared.is_some(), self.processors).kernel, prepared) {
+            (ChosenKernel::Winograd, Some(prepared)) => winograd.queue_prepared(call, prepared),
+            (ChosenKernel::Winograd, None) => winograd.queue(call),
+            (ChosenKernel::Winograd4x4, _) => winograd_4x4.queue(call),
+            (ChosenKernel::Tiled, _) => tiled.queue(call),
+            (ChosenKernel::Implicit, _) => self.any(call),
         }
     }
 
@@ -201,7 +223,7 @@ impl Tuned {
     ) -> Result<Choice> {
         let choice = Choice::new(input, weight, params, prepared, self.processors)?;
         match &self.fast {
-            Some(_) if choice.step.number != step05_implicit::STEP.number => Ok(choice),
+            Some(_) if choice.kernel != ChosenKernel::Implicit => Ok(choice),
             _ => Err(unsupported(stream, self.any.name, BIAS_ALONE)),
         }
     }
@@ -215,9 +237,10 @@ mod tests {
     fn choice(shape: Shape, prepared: bool) -> Result<(u32, bool)> {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
         let choice = Choice::new(&x, &w, shape.params(), prepared, 132)?;
-        assert_eq!(choice.tile.is_some(), [16, 19].contains(&choice.step.number));
-        assert_eq!(choice.microseconds.is_some(), choice.step.number != 5);
-        Ok((choice.step.number, choice.cuts > 1))
+        let number = choice.step().number;
+        assert_eq!(choice.tile.is_some(), [16, 19].contains(&number));
+        assert_eq!(choice.microseconds.is_some(), number != 5);
+        Ok((number, choice.cuts > 1))
     }
 
     #[test]

@@ -178,7 +178,8 @@ fn shapes(device: &Device) -> Result<Table> {
     for shape in Shape::all() {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
         let matrix = step04_im2col::STEP.load(device).and_then(|im2col| im2col.workspace_bytes(&x, &w, shape.params()));
-        let Choice { step, tile, cuts, microseconds } = Choice::new(&x, &w, shape.params(), false, processors)?;
+        let choice = Choice::new(&x, &w, shape.params(), false, processors)?;
+        let (step, Choice { tile, cuts, microseconds, .. }) = (choice.step(), choice);
         table
             .row()
             .set(CONVOLUTION, shape.name())

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use common::prelude::*;
 
+use super::schedule::{Operands, Schedule, Step};
 use super::{Backend, Layer, Module, Operation, Value};
 
 /// A backend that runs nothing: it writes down which operation is asked for, on what.
@@ -132,8 +133,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Both, or the only one.
-    fn operands(&self) -> impl Iterator<Item = &Operand> {
+    /// Both operands, or the only one.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         [Some(&self.x), self.with.as_ref()].into_iter().flatten()
     }
 
@@ -141,7 +142,8 @@ impl Node {
         [Some(&mut self.x), self.with.as_mut()].into_iter().flatten()
     }
 
-    fn takes(&self, node: usize) -> bool {
+    /// Whether it works on the result of this node.
+    pub fn takes(&self, node: usize) -> bool {
         self.operands().any(|operand| operand.source == Source::Node(node))
     }
 }
@@ -293,11 +295,15 @@ impl Graph {
     /// # Errors
     /// As [`Layer::load`].
     pub fn load<B: Backend>(self, backend: &B) -> Result<Network<B>> {
-        let last_use = |made| self.nodes.iter().rposition(|node| node.takes(made)).filter(|_| !self.is_output(made));
-        let last_use = (0..self.nodes.len()).map(last_use).collect();
-        let step = |Node { operations, x, with }| Ok(Step { layer: Layer::load(backend, operations)?, x, with });
-        let steps = self.nodes.into_iter().map(step).collect::<Result<_>>()?;
-        Ok(Network { steps, last_use, outputs: self.outputs })
+        let schedule = self.schedule();
+        let layers = self.nodes.into_iter().map(|node| Layer::load(backend, node.operations)).collect::<Result<_>>()?;
+        Ok(Network { layers, schedule })
+    }
+
+    /// The operands of its nodes, for who runs them in a way of its own.
+    pub fn schedule(&self) -> Schedule {
+        let operands = |node: &Node| Operands { x: node.x.clone(), with: node.with.clone() };
+        Schedule::new(self.nodes.iter().map(operands).collect(), self.outputs.clone())
     }
 }
 
@@ -322,17 +328,8 @@ impl fmt::Display for Graph {
 /// A graph that a backend has loaded.
 #[derive(Debug)]
 pub struct Network<B: Backend> {
-    steps: Vec<Step<B>>,
-    /// The step that needs each result last, if no caller needs it.
-    last_use: Vec<Option<usize>>,
-    outputs: Vec<Operand>,
-}
-
-#[derive(Debug)]
-struct Step<B: Backend> {
-    layer: Layer<B>,
-    x: Operand,
-    with: Option<Operand>,
+    layers: Vec<Layer<B>>,
+    schedule: Schedule,
 }
 
 impl<B: Backend> Network<B> {
@@ -350,46 +347,8 @@ impl<B: Backend> Network<B> {
     /// # Errors
     /// As [`Module::forward`]; [`Error::Invalid`] if an input is missing.
     pub fn outputs<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Vec<Value<'p, B>>> {
-        let mut made: Vec<Option<Value<'p, B>>> = Vec::with_capacity(self.steps.len());
-        for (number, step) in self.steps.iter().enumerate() {
-            // A result is moved into the step that needs it last, and there into the operand that is taken last.
-            let mut take = |Operand { source, shape }: &Operand, moves: bool| {
-                let value = match *source {
-                    Source::Input(input) => inputs.get(input).cloned(),
-                    Source::Node(node) if moves && self.last_use[node] == Some(number) => made[node].take(),
-                    Source::Node(node) => made[node].clone(),
-                };
-                let missing = || Error::Invalid(format!("node {number} of a graph lacks an operand"));
-                value.ok_or_else(missing)?.reshape(shape)
-            };
-            let with = step.with.as_ref().map(|with| take(with, with.source != step.x.source)).transpose()?;
-            let x = take(&step.x, true)?;
-            made.push(Some(step.layer.run(x, with)?));
-        }
-        taken(made, inputs, &self.outputs)
+        self.schedule.run(inputs.to_vec(), |Step { number, x, with }| self.layers[number].run(x, with))
     }
-}
-
-/// Takes the outputs of a pass out of what was made: each moves to the caller, unless another output is the same value.
-///
-/// # Errors
-/// [`Error::Invalid`] if one of them is not there; as [`Value::reshape`].
-pub fn taken<'p, B: Backend>(
-    mut made: Vec<Option<Value<'p, B>>>,
-    inputs: &[Value<'p, B>],
-    outputs: &[Operand],
-) -> Result<Vec<Value<'p, B>>> {
-    let mut take = |(number, output): (usize, &Operand)| {
-        let again = outputs[number + 1..].iter().any(|other| other.source == output.source);
-        let value = match output.source {
-            Source::Input(input) => inputs.get(input).cloned(),
-            Source::Node(node) if again => made.get(node).cloned().flatten(),
-            Source::Node(node) => made.get_mut(node).and_then(Option::take),
-        };
-        let missing = || Error::Invalid(format!("output {number} of a pass was not made"));
-        value.ok_or_else(missing)?.reshape(&output.shape)
-    };
-    outputs.iter().enumerate().map(&mut take).collect()
 }
 
 impl<B: Backend> Module<B> for Network<B> {

@@ -36,15 +36,9 @@ impl<B: Backend> Layer<B> {
     /// Makes operations ready that follow each other. The layer is called after their kinds.
     ///
     /// # Errors
-    /// As [`Backend::load_chain`].
+    /// As [`Backend::load`].
     pub fn load(backend: &B, operations: Vec<Operation>) -> Result<Self> {
         let name = operations.iter().map(Operation::kind).collect::<Vec<_>>().join(" + ");
-        if operations.len() > 1
-            && let Some(layer) = backend.load_chain(&operations)?
-        {
-            let takes_two = operations.iter().any(Operation::takes_two);
-            return Ok(Layer { name, parts: vec![Part { layer, takes_two }] });
-        }
         let part = |operation: Operation| {
             let takes_two = operation.takes_two();
             Ok(Part { layer: backend.load(operation)?, takes_two })

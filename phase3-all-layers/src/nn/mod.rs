@@ -16,9 +16,9 @@
 //! A faster version of a model is not another description of it. [`graph::Graph::record`] turns any module into a list of operations,
 //! each with its parameters, on which a rewrite works: fold a BatchNorm into the convolution that it follows, gather operations that
 //! one kernel can do into a chain, change element types and memory formats. A graph can be printed, before and after; loaded on any
-//! backend, it is a [`Module`] again. [`Backend::load_chain`] is where a backend has one kernel for a chain; every other backend
-//! runs its parts one after the other, so that each rewrite can be checked on the CPU. `tests/graph.rs` does all of that with
-//! ResNet.
+//! backend, it is a [`Module`] again, which runs the parts of a chain one after the other, so that each rewrite can be checked on the
+//! CPU; `tests/graph.rs` does all of that with ResNet. One executor, [`schedule::Schedule`], runs what is left: such a module, and the
+//! plans of phase 4, which have one kernel for a chain.
 //!
 //! # To add a layer
 //! 1. Its variant in [`Operation`], with its kind, and a constructor on [`Layer`] if it has parameters.
@@ -30,6 +30,7 @@ pub mod graph;
 mod layer;
 mod operation;
 pub mod parameters;
+pub mod schedule;
 mod scope;
 mod value;
 
@@ -71,16 +72,6 @@ pub trait Backend: Debug + Sized + 'static {
     /// # Errors
     /// What copies and kernels report.
     fn load(&self, operation: Operation) -> Result<Self::Layer>;
-
-    /// One layer for operations that follow each other, each on the result of the one before; `None`, unless overridden, if the
-    /// backend has no kernel for all of them together. They are loaded one by one then. One of them at most takes a second operand:
-    /// the chain's.
-    ///
-    /// # Errors
-    /// As [`Backend::load`].
-    fn load_chain(&self, _: &[Operation]) -> Result<Option<Self::Layer>> {
-        Ok(None)
-    }
 
     /// Runs `layer` on `x`, or queues it; `with` is the second operand of those operations that have one. An operation that works in
     /// place takes the memory of `x` by [`Value::own`].

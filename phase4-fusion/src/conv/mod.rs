@@ -285,16 +285,23 @@ enum Plan<'t> {
     FewChannels(&'t FewChannels),
 }
 
-/// What plans call the kernel for few channels, which adds nothing after an activation.
-pub const FEW_CHANNELS: &str = "few channels";
+/// The name of the kernel for few channels, which adds nothing after an activation.
+const FEW_CHANNELS: &str = "few channels";
 
-/// What a layer is computed with, in words.
+/// A layer's kernel, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// `64×128` or, with slices, `64×64/8`.
     pub kernel: String,
     /// What of the layer led to it.
     pub why: String,
+}
+
+impl Choice {
+    /// Whether its epilogue adds something after the activation.
+    pub fn adds_after_activation(&self) -> bool {
+        self.kernel != FEW_CHANNELS
+    }
 }
 
 impl Plan<'_> {

@@ -204,13 +204,52 @@ fn takes(first: &[Operation], then: &[Operation]) -> bool {
 }
 // ANCHOR_END: takes
 
-/// What comes before a sum that follows an activation, and that sum, if there is one.
-pub fn sum_after_activation(operations: &[Operation]) -> (&[Operation], Option<&Operation>) {
-    match operations {
-        [first @ .., sum @ (Operation::Add | Operation::AddChannel)] if first.last().and_then(activation).is_some() => {
-            (first, Some(sum))
+/// The second operand's part in an epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addition {
+    /// Values of the result's shape, added before the activation.
+    BeforeActivation,
+    /// Values of the result's shape, added after the activation.
+    AfterActivation,
+    /// A value per image and channel, added after the activation.
+    PerChannel,
+}
+
+/// The operations that a chain does to each result of its first one before it is stored: a BatchNorm, an activation, and a sum before or
+/// after it. The one description of an epilogue that plans and the persistent executor choose by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EpilogueSpec<'g> {
+    /// A BatchNorm, which comes first.
+    pub norm: Option<&'g Operation>,
+    /// The activation.
+    pub activation: Activation,
+    /// The sum.
+    pub addition: Option<Addition>,
+}
+
+impl EpilogueSpec<'_> {
+    /// The epilogue of these operations, in their order; or the first of them that no epilogue does after those before it.
+    ///
+    /// # Errors
+    /// That operation.
+    pub fn of(operations: &[Operation]) -> Result<EpilogueSpec<'_>, &Operation> {
+        let mut spec = EpilogueSpec::default();
+        for operation in operations {
+            let (linear, adds) = (spec.activation == Activation::None, spec.addition.is_some());
+            match (operation, activation(operation)) {
+                (Operation::BatchNorm { .. }, _) if linear && !adds && spec.norm.is_none() => {
+                    spec.norm = Some(operation)
+                }
+                (Operation::Add, _) if linear && !adds => spec.addition = Some(Addition::BeforeActivation),
+                (Operation::Add, _) if !adds => spec.addition = Some(Addition::AfterActivation),
+                (Operation::AddChannel, _) if !adds => spec.addition = Some(Addition::PerChannel),
+                (_, Some(function)) if linear && spec.addition.is_none_or(|sum| sum == Addition::BeforeActivation) => {
+                    spec.activation = function;
+                }
+                _ => return Err(operation),
+            }
         }
-        all => (all, None),
+        Ok(spec)
     }
 }
 

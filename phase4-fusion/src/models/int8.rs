@@ -19,8 +19,9 @@ use phase3_all_layers::nn::graph::{Graph, Node, Operand, Recorder, Source};
 use phase3_all_layers::nn::{Operation, Parameters};
 
 use super::adaptive::emulate::on_cpu;
-use super::fuse;
+use super::fuse::{self, Addition, EpilogueSpec};
 use super::parameters::{ScaleShift, scale_shift};
+use crate::gemm::Activation;
 
 /// The largest byte that is used: steps are the same on both sides of 0.
 pub(super) const LARGEST: f32 = 127.0;
@@ -133,20 +134,16 @@ pub(super) fn not_in_bytes(graph: &Graph) -> Vec<usize> {
 
 /// Why no kernel of bytes does all that a node does, if none does.
 pub fn refuses(node: &Node) -> Option<&'static str> {
-    let sum_comes_last = fuse::sum_after_activation(&node.operations).1.is_some();
-    let adds = |operation: &Operation| matches!(operation, Operation::AddChannel);
-    let curved = |operation: &Operation| matches!(operation, Operation::Gelu | Operation::Silu);
     match &node.operations[..] {
         [Operation::Conv2d { params, .. }, ..] if params.groups != 1 || params.dilation != [1, 1] => {
             Some("the kernels have one group and no dilation")
         }
         [Operation::Conv2d { .. } | Operation::Linear { .. }, rest @ ..] => {
-            if rest.iter().any(curved) {
-                Some("the epilogue of bytes has no activation but ReLU")
-            } else if sum_comes_last || rest.iter().any(adds) {
-                Some("the epilogue of bytes adds images before an activation")
-            } else {
-                None
+            let EpilogueSpec { activation, addition, .. } = EpilogueSpec::of(rest).unwrap_or_default();
+            match (activation, addition) {
+                (Activation::Gelu | Activation::Silu, _) => Some("the epilogue of bytes has no activation but ReLU"),
+                (_, None | Some(Addition::BeforeActivation)) => None,
+                _ => Some("the epilogue of bytes adds images before an activation"),
             }
         }
         _ => Some("it is no product"),
