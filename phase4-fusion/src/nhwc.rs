@@ -13,24 +13,27 @@
 //! All of them wait for earlier launches themselves, so that they can be queued as dependent ones.
 
 use bytemuck::{Pod, Zeroable};
+use common::device::LaunchArgs;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::MaxPool2d;
-use common::tensor::Element;
 use half::f16;
 
 pub use crate::gemm::Columns;
 use crate::gemm::{Activation, activation_number};
 
-/// The kernel files.
-pub static SOURCES: [KernelSource; 6] = [
-    kernel_source!("nhwc_01_convert"),
-    kernel_source!("nhwc_02_max_pool"),
-    kernel_source!("nhwc_03_average_pool"),
-    kernel_source!("nhwc_04_pointwise"),
-    kernel_source!("nhwc_05_join"),
-    kernel_source!("nhwc_06_layer_norm"),
-];
+/// Conversions to channels last and back.
+pub const CONVERT: KernelSource = kernel_source!("nhwc_01_convert");
+/// Max pooling.
+pub const MAX_POOL: KernelSource = kernel_source!("nhwc_02_max_pool");
+/// Means of whole images.
+pub const AVERAGE_POOL: KernelSource = kernel_source!("nhwc_03_average_pool");
+/// Scale, shift, activation and sums.
+pub const POINTWISE: KernelSource = kernel_source!("nhwc_04_pointwise");
+/// Joined and enlarged images.
+pub const JOIN: KernelSource = kernel_source!("nhwc_05_join");
+/// LayerNorm of pixels.
+pub const LAYER_NORM: KernelSource = kernel_source!("nhwc_06_layer_norm");
 
 const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
 const THREADS: u32 = 256;
@@ -50,24 +53,75 @@ impl Kernels {
         Ok(Kernels { f16: module.kernel(&format!("{name}_f16"))?, f32: module.kernel(&format!("{name}_f32"))? })
     }
 
-    fn of<T: Element>(&self) -> &Kernel {
-        if T::TYPE == ElementType::F16 { &self.f16 } else { &self.f32 }
+    /// A launch over images of this type.
+    fn launch<'a>(&'a self, stream: &'a Stream, element: ElementType) -> Launch<'a> {
+        let kernel = if element == ElementType::F16 { &self.f16 } else { &self.f32 };
+        Launch { arguments: stream.launch_builder(kernel), element }
     }
 }
 
-/// `$queue` for f16 or, in its place, f32.
-macro_rules! by_type {
-    ($element:expr, $queue:ident($($argument:expr),*)) => {
-        match $element {
-            ElementType::F16 => $queue::<f16>($($argument),*),
-            _ => $queue::<f32>($($argument),*),
-        }
-    };
+/// The arguments of a launch whose images channels last are of one type.
+struct Launch<'a> {
+    arguments: LaunchArgs<'a>,
+    element: ElementType,
+}
+
+impl<'a> Launch<'a> {
+    /// An image channels last, to read; `None` is a null pointer.
+    fn image(&mut self, x: impl Into<Option<&'a Tensor>>) -> Result<&mut Self> {
+        let x = x.into();
+        match self.element {
+            ElementType::F16 => self.arguments.arg(x.map(|x| x.buffer_of::<f16>(FORMAT)).transpose()?),
+            _ => self.arguments.arg(x.map(|x| x.buffer_of::<f32>(FORMAT)).transpose()?),
+        };
+        Ok(self)
+    }
+
+    /// An image channels last, to write.
+    fn image_mut(&mut self, y: &'a mut Tensor) -> Result<&mut Self> {
+        match self.element {
+            ElementType::F16 => self.arguments.arg(y.buffer_of_mut::<f16>(FORMAT)?),
+            _ => self.arguments.arg(y.buffer_of_mut::<f32>(FORMAT)?),
+        };
+        Ok(self)
+    }
+
+    /// f32 in planes or vectors, to read; `None` is a null pointer.
+    fn planes(&mut self, x: impl Into<Option<&'a Tensor>>) -> Result<&mut Self> {
+        self.arguments.arg(x.into().map(Tensor::buffer).transpose()?);
+        Ok(self)
+    }
+
+    /// f32 in planes, to write.
+    fn planes_mut(&mut self, y: &'a mut Tensor) -> Result<&mut Self> {
+        self.arguments.arg(y.buffer_mut()?);
+        Ok(self)
+    }
+
+    /// A number, or a struct of numbers.
+    fn value(&mut self, value: impl Pod) -> &mut Self {
+        self.arguments.arg_bytes(bytemuck::bytes_of(&value));
+        self
+    }
+
+    /// Queues it as a dependent launch.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`]; the kernel waits for earlier launches before it touches memory.
+    unsafe fn queue(&mut self, config: LaunchConfig) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.arguments.dependent().launch(config) }
+    }
 }
 
 /// A count of values, which the kernels keep in 31 bits.
-fn count(what: &str, values: usize) -> Result<i32> {
-    fits_i32("a layer channels last", what, Some(values))
+fn count(what: &str, values: usize) -> Result<u32> {
+    Ok(fits_i32("a layer channels last", what, Some(values))?.unsigned_abs())
+}
+
+/// A length, a number of vectors or a factor.
+fn size(size: usize) -> Result<u32> {
+    count("a size", size)
 }
 
 /// The vectors of a pixel with this many channels.
@@ -78,6 +132,11 @@ fn vectors(what: &str, channels: usize, element: ElementType) -> Result<usize> {
         return Err(Error::shape(what, detail));
     }
     Ok(bytes / VECTOR)
+}
+
+/// The vectors of an image, whose values were counted.
+fn vectors_of(image: &Tensor) -> u32 {
+    (image.num_bytes() / VECTOR) as u32
 }
 
 /// `Image` of `nhwc_01_convert.cu`.
@@ -110,12 +169,7 @@ impl Planes {
                 ShapeError::mismatch(format!("that of {:?}", planes.shape()), last.shape()),
             ));
         }
-        let [pixels, channels, padded] = [h * w, channels, padded].map(|size| count("a size", size));
-        Ok(Planes {
-            pixels: pixels?.unsigned_abs(),
-            channels: channels?.unsigned_abs(),
-            padded: padded?.unsigned_abs(),
-        })
+        Ok(Planes { pixels: size(h * w)?, channels: size(channels)?, padded: size(padded)? })
     }
 }
 
@@ -132,7 +186,7 @@ impl Convert {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Convert> {
-        Convert::load_from(device, &SOURCES[0])
+        Convert::load_from(device, &CONVERT)
     }
 
     /// The same from another text, such as a kernel with a mistake that a check must find.
@@ -152,26 +206,16 @@ impl Convert {
     /// [`Error::Shape`] if the shapes do not fit one another; [`Error::ElementType`], [`Error::MemoryFormat`],
     /// [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn to_channels_last(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
-        fn queue<T: Element>(
-            kernels: &Kernels,
-            stream: &Stream,
-            x: &Tensor,
-            planes: Planes,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let values = count("the number of values", y.len())?.unsigned_abs();
-            let each = (VECTOR / T::TYPE.size()) as u32;
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(x.buffer()?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&values);
-            launch.arg_bytes(bytemuck::bytes_of(&planes)).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes y[i] for i < values and reads the value of x that belongs there.
-            unsafe { launch.launch(LaunchConfig::linear(values.div_ceil(each), THREADS)) }
-        }
         let planes = Planes::of("an image channels last", x, y)?;
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(y.element_type(), queue(&self.to_last, stream, x, planes, y))
+        let (element, values) = (y.element_type(), count("the number of values", y.len())?);
+        let config = LaunchConfig::linear(values.div_ceil((VECTOR / element.size()) as u32), THREADS);
+        let mut launch = self.to_last.launch(stream, element);
+        launch.planes(x)?.image_mut(y)?.value(values).value(planes);
+        // SAFETY: the kernel writes y[i] for i < values and reads the value of x that belongs there.
+        unsafe { launch.queue(config) }
     }
 
     /// Queues the first C channels of `x` \[N, C', H, W\] in NHWC, f16 or f32, into `y` \[N, C, H, W\], f32 in NCHW, or
@@ -180,26 +224,16 @@ impl Convert {
     /// # Errors
     /// As [`Convert::to_channels_last`].
     pub fn to_channels_first(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
-        fn queue<T: Element>(
-            kernels: &Kernels,
-            stream: &Stream,
-            x: &Tensor,
-            planes: Planes,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let values = count("the number of values", y.len())?.unsigned_abs();
-            count("the number of values", x.len())?;
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_mut()?).arg(&values);
-            launch.arg_bytes(bytemuck::bytes_of(&planes)).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes y[i] for i < values and reads the value of x that belongs there.
-            unsafe { launch.launch(LaunchConfig::linear(values, THREADS)) }
-        }
         let planes = Planes::of("an image channels last", y, x)?;
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(x.element_type(), queue(&self.to_first, stream, x, planes, y))
+        count("the number of values", x.len())?;
+        let values = count("the number of values", y.len())?;
+        let mut launch = self.to_first.launch(stream, x.element_type());
+        launch.image(x)?.planes_mut(y)?.value(values).value(planes);
+        // SAFETY: the kernel writes y[i] for i < values and reads the value of x that belongs there.
+        unsafe { launch.queue(LaunchConfig::linear(values, THREADS)) }
     }
 }
 
@@ -207,12 +241,12 @@ impl Convert {
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Pooling {
-    input: [i32; 2],
-    output: [i32; 2],
-    window: i32,
-    stride: i32,
-    padding: i32,
-    vectors: i32,
+    input: [u32; 2],
+    output: [u32; 2],
+    window: u32,
+    stride: u32,
+    padding: u32,
+    vectors: u32,
 }
 
 /// Max pooling channels last.
@@ -228,7 +262,7 @@ impl MaxPool {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device, pool: MaxPool2d) -> Result<MaxPool> {
-        MaxPool::load_from(device, &SOURCES[1], pool)
+        MaxPool::load_from(device, &MAX_POOL, pool)
     }
 
     /// As [`Convert::load_from`].
@@ -246,25 +280,10 @@ impl MaxPool {
     /// As [`Convert::to_channels_last`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "max pooling channels last";
-        fn queue<T: Element>(
-            kernels: &Kernels,
-            stream: &Stream,
-            x: &Tensor,
-            pooling: Pooling,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let outputs = (y.num_bytes() / VECTOR) as u32;
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&outputs);
-            launch.arg_bytes(bytemuck::bytes_of(&pooling)).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of x that lie in the image.
-            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
-        }
         let shape @ [_, channels, out_height, out_width] = self.pool.output_shape(x)?;
         y.expect_shape(WHAT, &shape)?;
         let [.., height, width] = x.dims4()?;
         let MaxPool2d { window, stride, padding } = self.pool;
-        let size = |size| count("a size", size);
         let pooling = Pooling {
             input: [size(height)?, size(width)?],
             output: [size(out_height)?, size(out_width)?],
@@ -277,7 +296,11 @@ impl MaxPool {
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(x.element_type(), queue(&self.kernels, stream, x, pooling, y))
+        let outputs = vectors_of(y);
+        let mut launch = self.kernels.launch(stream, x.element_type());
+        launch.image(x)?.image_mut(y)?.value(outputs).value(pooling);
+        // SAFETY: the kernel writes the vectors of y and reads those of x that lie in the image.
+        unsafe { launch.queue(LaunchConfig::linear(outputs, THREADS)) }
     }
 }
 
@@ -285,9 +308,9 @@ impl MaxPool {
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Averaged {
-    pixels: i32,
-    channels: i32,
-    vectors: i32,
+    pixels: u32,
+    channels: u32,
+    vectors: u32,
 }
 
 /// Means of whole images channels last.
@@ -305,7 +328,7 @@ impl AveragePool {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device) -> Result<AveragePool> {
-        AveragePool::load_from(device, &SOURCES[2])
+        AveragePool::load_from(device, &AVERAGE_POOL)
     }
 
     /// As [`Convert::load_from`].
@@ -327,28 +350,6 @@ impl AveragePool {
     /// As [`Convert::to_channels_last`]; [`Error::Shape`] if the images have no pixel.
     pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "means channels last";
-        fn queue<T: Element>(
-            pool: &AveragePool,
-            stream: &Stream,
-            x: &Tensor,
-            image: Averaged,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let blocks = (image.vectors as u32).div_ceil(pool.lanes as u32);
-            let config = LaunchConfig {
-                grid_dim: (blocks, y.shape()[0] as u32, 1),
-                block_dim: (pool.threads, 1, 1),
-                shared_mem_bytes: 0,
-            };
-            let mut launch = stream.launch_builder(pool.kernels.of::<T>());
-            launch
-                .arg(x.buffer_of::<T>(FORMAT)?)
-                .arg(y.buffer_mut()?)
-                .arg_bytes(bytemuck::bytes_of(&image))
-                .dependent();
-            // SAFETY: the kernel waits for earlier launches, writes y [N, C] and reads x [N, H · W, C'] with C ≤ C'.
-            unsafe { launch.launch(config) }
-        }
         let ([n, padded, height, width], [_, channels, ..]) = (x.dims4()?, y.dims4()?);
         y.expect_shape(WHAT, &[n, channels.min(padded), 1, 1])?;
         if height * width == 0 {
@@ -363,7 +364,15 @@ impl AveragePool {
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(x.element_type(), queue(self, stream, x, image, y))
+        let config = LaunchConfig {
+            grid_dim: (image.vectors.div_ceil(self.lanes as u32), n as u32, 1),
+            block_dim: (self.threads, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut launch = self.kernels.launch(stream, x.element_type());
+        launch.image(x)?.planes_mut(y)?.value(image);
+        // SAFETY: the kernel writes y [N, C] and reads x [N, H · W, C'] with C ≤ C'.
+        unsafe { launch.queue(config) }
     }
 }
 
@@ -394,7 +403,7 @@ impl Pointwise {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Pointwise> {
-        Pointwise::load_from(device, &SOURCES[3])
+        Pointwise::load_from(device, &POINTWISE)
     }
 
     /// As [`Convert::load_from`].
@@ -412,35 +421,9 @@ impl Pointwise {
     /// As [`Convert::to_channels_last`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, terms: &Terms<'_>, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "sums channels last";
-        fn queue<T: Element>(
-            kernels: &Kernels,
-            stream: &Stream,
-            x: &Tensor,
-            terms: &Terms<'_>,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let [n, channels, height, width] = x.dims4()?;
-            let outputs = (y.num_bytes() / VECTOR) as u32;
-            let pixels = count("the number of pixels", height * width)?.unsigned_abs();
-            let vectors = count("the number of channels", vectors(WHAT, channels, T::TYPE)?)?.unsigned_abs();
-            let [first, pitch] = terms.channels.map_or(Ok([0; 2]), |columns| columns.place(WHAT, [n, channels]))?;
-            let of_e = terms.channels.map_or(0, |columns| columns.count.min(channels) as u32);
-            let e = terms.channels.map(|columns| columns.values);
-            let [scale, shift, e] = [terms.scale, terms.shift, e].map(|part| part.map(Tensor::buffer).transpose());
-            let (scale, shift, e) = (scale?, shift?, e?);
-            let image = terms.image.map(|image| image.buffer_of::<T>(FORMAT)).transpose()?;
-            let activation = activation_number(terms.activation);
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&outputs);
-            launch.arg(scale).arg(shift).arg(e).arg(image);
-            launch.arg(&pixels).arg(&vectors).arg(&of_e).arg(&first).arg(&pitch).arg(&activation).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of x and of the image of its
-            // shape, scale and shift [C'] and columns first … first + of_e of e [N, pitch].
-            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
-        }
-        let [_, channels, ..] = x.dims4()?;
+        let [n, channels, height, width] = x.dims4()?;
         y.expect_shape(WHAT, x.shape())?;
-        vectors(WHAT, channels, x.element_type())?;
+        let vectors = count("the number of channels", vectors(WHAT, channels, x.element_type())?)?;
         for vector in [terms.scale, terms.shift].into_iter().flatten() {
             vector.expect_shape(WHAT, &[channels])?;
         }
@@ -449,7 +432,18 @@ impl Pointwise {
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(x.element_type(), queue(&self.kernels, stream, x, terms, y))
+        let (outputs, pixels) = (vectors_of(y), count("the number of pixels", height * width)?);
+        let [first, pitch] = terms.channels.map_or(Ok([0; 2]), |columns| columns.place(WHAT, [n, channels]))?;
+        let of_e = terms.channels.map_or(0, |columns| columns.count.min(channels) as u32);
+        let e = terms.channels.map(|columns| columns.values);
+        let mut launch = self.kernels.launch(stream, x.element_type());
+        launch.image(x)?.image_mut(y)?.value(outputs);
+        launch.planes(terms.scale)?.planes(terms.shift)?.planes(e)?;
+        launch.image(terms.image)?.value(pixels).value(vectors).value(of_e).value(first).value(pitch);
+        launch.value(activation_number(terms.activation));
+        // SAFETY: the kernel writes the vectors of y and reads those of x and of the image of its shape, scale and shift [C'] and
+        // columns first … first + of_e of e [N, pitch].
+        unsafe { launch.queue(LaunchConfig::linear(outputs, THREADS)) }
     }
 }
 
@@ -477,7 +471,7 @@ impl Concatenate {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device, channels: [usize; 2]) -> Result<Concatenate> {
-        Concatenate::load_from(device, &SOURCES[4], channels)
+        Concatenate::load_from(device, &JOIN, channels)
     }
 
     /// As [`Convert::load_from`].
@@ -495,40 +489,28 @@ impl Concatenate {
     /// As [`Convert::to_channels_last`].
     pub fn launch(&self, stream: &Stream, a: &Tensor, b: &Tensor, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "joining images channels last";
-        fn queue<T: Element>(
-            kernels: &Kernels,
-            stream: &Stream,
-            [a, b]: [&Tensor; 2],
-            joined: Joined,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let outputs = (y.num_bytes() / VECTOR) as u32;
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(a.buffer_of::<T>(FORMAT)?).arg(b.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?);
-            launch.arg(&outputs).arg_bytes(bytemuck::bytes_of(&joined)).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of a's and b's pixels, which are
-            // as many.
-            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
-        }
         let ([n, of_a, h, w], [_, of_b, ..], [_, of_y, ..]) = (a.dims4()?, b.dims4()?, y.dims4()?);
         let [first, second] = self.channels;
         a.expect_shape(WHAT, &[n, of_a.max(first), h, w])?;
         b.expect_shape(WHAT, &[n, of_b.max(second), h, w])?;
         y.expect_shape(WHAT, &[n, of_y.max(first + second), h, w])?;
-        let size =
-            |channels| Ok::<_, Error>(count("a size", vectors(WHAT, channels, a.element_type())?)?.unsigned_abs());
+        let pixel = |channels| size(vectors(WHAT, channels, a.element_type())?);
         let joined = Joined {
-            a: size(first)?,
-            b: size(second)?,
-            a_pitch: size(of_a)?,
-            b_pitch: size(of_b)?,
-            pitch: size(of_y)?,
+            a: pixel(first)?,
+            b: pixel(second)?,
+            a_pitch: pixel(of_a)?,
+            b_pitch: pixel(of_b)?,
+            pitch: pixel(of_y)?,
         };
         count("the number of values", y.len())?;
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(a.element_type(), queue(&self.kernels, stream, [a, b], joined, y))
+        let outputs = vectors_of(y);
+        let mut launch = self.kernels.launch(stream, a.element_type());
+        launch.image(a)?.image(b)?.image_mut(y)?.value(outputs).value(joined);
+        // SAFETY: the kernel writes the vectors of y and reads those of a's and b's pixels, which are as many.
+        unsafe { launch.queue(LaunchConfig::linear(outputs, THREADS)) }
     }
 }
 
@@ -555,7 +537,7 @@ impl Upsample {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device, factor: usize) -> Result<Upsample> {
-        Upsample::load_from(device, &SOURCES[4], factor)
+        Upsample::load_from(device, &JOIN, factor)
     }
 
     /// As [`Convert::load_from`].
@@ -573,28 +555,12 @@ impl Upsample {
     /// As [`Convert::to_channels_last`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "upsampling channels last";
-        fn queue<T: Element>(
-            kernels: &Kernels,
-            stream: &Stream,
-            x: &Tensor,
-            enlarged: Enlarged,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let outputs = (y.num_bytes() / VECTOR) as u32;
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&outputs);
-            launch.arg_bytes(bytemuck::bytes_of(&enlarged)).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of x, whose sides are a
-            // factor-th of y's.
-            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
-        }
         let [n, channels, height, width] = x.dims4()?;
         let sides = [height, width].map(|side| side.checked_mul(self.factor));
         let [Some(height), Some(width)] = sides else {
             return Err(Error::shape(WHAT, ShapeError::Overflow(x.shape().to_vec())));
         };
         y.expect_shape(WHAT, &[n, channels, height, width])?;
-        let size = |size| Ok::<_, Error>(count("a size", size)?.unsigned_abs());
         let enlarged = Enlarged {
             height: size(height)?,
             width: size(width)?,
@@ -605,7 +571,11 @@ impl Upsample {
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(x.element_type(), queue(&self.kernels, stream, x, enlarged, y))
+        let outputs = vectors_of(y);
+        let mut launch = self.kernels.launch(stream, x.element_type());
+        launch.image(x)?.image_mut(y)?.value(outputs).value(enlarged);
+        // SAFETY: the kernel writes the vectors of y and reads those of x, whose sides are a factor-th of y's.
+        unsafe { launch.queue(LaunchConfig::linear(outputs, THREADS)) }
     }
 }
 
@@ -641,7 +611,7 @@ impl LayerNorm {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device) -> Result<LayerNorm> {
-        LayerNorm::load_from(device, &SOURCES[5])
+        LayerNorm::load_from(device, &LAYER_NORM)
     }
 
     /// As [`Convert::load_from`].
@@ -687,27 +657,6 @@ impl LayerNorm {
         y: &mut Tensor,
     ) -> Result<()> {
         const WHAT: &str = "LayerNorm channels last";
-        fn queue<T: Element>(
-            norm: &LayerNorm,
-            stream: &Stream,
-            x: &Tensor,
-            parts: [&Tensor; 2],
-            pixels: Pixels,
-            y: &mut Tensor,
-        ) -> Result<()> {
-            let (kernels, lanes) = norm.kernels(&pixels, VECTOR / T::TYPE.size());
-            let config = LaunchConfig {
-                grid_dim: (pixels.count.div_ceil(norm.threads / lanes), 1, 1),
-                block_dim: (norm.threads, 1, 1),
-                shared_mem_bytes: 0,
-            };
-            let mut launch = stream.launch_builder(kernels.of::<T>());
-            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(parts[0].buffer()?).arg(parts[1].buffer()?);
-            launch.arg(y.buffer_of_mut::<T>(FORMAT)?).arg_bytes(bytemuck::bytes_of(&pixels)).dependent();
-            // SAFETY: the kernel waits for earlier launches, writes y and reads x [pixels, vectors], and weight and bias [channels]
-            // with no more channels than the vectors have.
-            unsafe { launch.launch(config) }
-        }
         let ([n, padded, height, width], channels) = (x.dims4()?, weight.len());
         y.expect_shape(WHAT, x.shape())?;
         weight.expect_shape(WHAT, &[channels.min(padded)])?;
@@ -716,7 +665,6 @@ impl LayerNorm {
             let (what, device) = (format!("{WHAT} of {:?}", x.shape()), stream.device().short_name());
             return Err(Error::Unsupported { what, device, reason });
         }
-        let size = |size| Ok::<_, Error>(count("a size", size)?.unsigned_abs());
         let pixels = Pixels {
             count: size(n * height * width)?,
             channels: size(channels)?,
@@ -727,6 +675,16 @@ impl LayerNorm {
         if y.is_empty() {
             return Ok(());
         }
-        by_type!(x.element_type(), queue(self, stream, x, [weight, bias], pixels, y))
+        let (kernels, lanes) = self.kernels(&pixels, VECTOR / x.element_type().size());
+        let config = LaunchConfig {
+            grid_dim: (pixels.count.div_ceil(self.threads / lanes), 1, 1),
+            block_dim: (self.threads, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut launch = kernels.launch(stream, x.element_type());
+        launch.image(x)?.planes(weight)?.planes(bias)?.image_mut(y)?.value(pixels);
+        // SAFETY: the kernel writes y and reads x [pixels, vectors], and weight and bias [channels] with no more channels than the
+        // vectors have.
+        unsafe { launch.queue(config) }
     }
 }

@@ -15,7 +15,8 @@ use crate::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, PRECISIONS, W
 use crate::fusion::upsample::{UpsampleConv, UpsampleProblem};
 use crate::gemm::{self, Layout};
 use crate::nhwc::{
-    AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, SOURCES, Terms, Upsample,
+    AVERAGE_POOL, AveragePool, Columns, Concatenate, Convert, JOIN, LAYER_NORM, LayerNorm, MAX_POOL, MaxPool,
+    POINTWISE, Pointwise, Terms, Upsample,
 };
 use crate::planes;
 use crate::recast::Recast;
@@ -379,32 +380,32 @@ fn images(device: &Device) -> Result<Vec<String>> {
         })?;
         all.part(|all| {
             for (pool, shape) in POOLS {
-                let compared = max_pool_right(device, &SOURCES[1], pool, shape, element)?;
+                let compared = max_pool_right(device, &MAX_POOL, pool, shape, element)?;
                 all.add(format!("{pool:?} of {shape:?} {element}"), compared);
             }
             Ok(())
         })?;
         all.part(|all| {
             for (shape, channels) in [([1, 20, 9, 11], 64), ([3, 3, 1, 1], 8), ([2, 77, 5, 8], 80)] {
-                let compared = means_right(device, &SOURCES[2], shape, channels, element)?;
+                let compared = means_right(device, &AVERAGE_POOL, shape, channels, element)?;
                 all.add(format!("means of {shape:?} {element}"), compared);
             }
             Ok(())
         })?;
         all.part(|all| {
             for (shape, channels) in [([2, 16, 5, 3], 64), ([1, 24, 7, 7], 24), ([3, 5, 1, 1], 8), ([0, 8, 2, 2], 8)] {
-                let compared = sums_right(device, &SOURCES[3], shape, channels, element)?;
+                let compared = sums_right(device, &POINTWISE, shape, channels, element)?;
                 all.add(format!("sums of {shape:?} {element}"), compared);
             }
             Ok(())
         })?;
         all.part(|all| {
             for (size, parts) in [([2, 3, 5], [16, 32]), ([1, 1, 1], [8, 8]), ([1, 4, 4], [40, 16])] {
-                let compared = joined_right(device, &SOURCES[4], size, parts, element)?;
+                let compared = joined_right(device, &JOIN, size, parts, element)?;
                 all.add(format!("{size:?}, {parts:?} channels joined, {element}"), compared);
             }
             for (shape, factor) in [([2, 16, 3, 5], 2), ([1, 8, 1, 1], 3)] {
-                let compared = enlarged_right(device, &SOURCES[4], shape, factor, element)?;
+                let compared = enlarged_right(device, &JOIN, shape, factor, element)?;
                 all.add(format!("{shape:?} × {factor} {element}"), compared);
             }
             Ok(())
@@ -413,7 +414,7 @@ fn images(device: &Device) -> Result<Vec<String>> {
             for (size, channels) in
                 [([2, 3, 3], [16, 64]), ([1, 1, 5], [77, 80]), ([1, 1, 1], [1, 8]), ([1, 7, 5], [320; 2])]
             {
-                let compared = normalised_right(device, &SOURCES[5], size, channels, element)?;
+                let compared = normalised_right(device, &LAYER_NORM, size, channels, element)?;
                 all.add(format!("{size:?}, {channels:?} channels normalised, {element}"), compared);
             }
             Ok(())
@@ -491,10 +492,10 @@ fn images_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
     for element in TYPES {
         let convert = Convert::load(device)?;
         all.add(format!("{shape:?} {element}"), convert_right(device, &convert, shape, filled, element)?);
-        let pooled = max_pool_right(device, &SOURCES[1], POOLS[0].0, [2, filled, height, width], element)?;
+        let pooled = max_pool_right(device, &MAX_POOL, POOLS[0].0, [2, filled, height, width], element)?;
         all.add(format!("{shape:?} {element}, pooled"), pooled);
-        all.add(format!("means of {shape:?} {element}"), means_right(device, &SOURCES[2], shape, filled, element)?);
-        all.add(format!("sums of {shape:?} {element}"), sums_right(device, &SOURCES[3], shape, filled, element)?);
+        all.add(format!("means of {shape:?} {element}"), means_right(device, &AVERAGE_POOL, shape, filled, element)?);
+        all.add(format!("sums of {shape:?} {element}"), sums_right(device, &POINTWISE, shape, filled, element)?);
     }
     Ok(all.into_wrong())
 }

@@ -7,7 +7,9 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::MaxPool2d;
 use common::testing::planted;
-use phase4_fusion::nhwc::{AveragePool, Convert, MaxPool, SOURCES};
+use phase4_fusion::nhwc::{
+    AVERAGE_POOL, AveragePool, CONVERT, Convert, JOIN, LAYER_NORM, MAX_POOL, MaxPool, POINTWISE,
+};
 use phase4_fusion::planes;
 use phase4_fusion::trials::{
     Comparison, channels_last, convert_right, enlarged_right, joined_right, max_pool_right, means_right,
@@ -51,7 +53,7 @@ device_test! {
         }
         let pools = [RESNETS, MaxPool2d { window: 2, stride: 2, padding: 0 }, MaxPool2d { window: 5, stride: 1, padding: 2 }];
         let cases = pools.into_iter().zip([[2, 8, 9, 7], [1, 24, 6, 5], [3, 16, 5, 6]]);
-        all_right(cases, |(pool, shape), element| max_pool_right(&device, &SOURCES[1], pool, shape, element))?;
+        all_right(cases, |(pool, shape), element| max_pool_right(&device, &MAX_POOL, pool, shape, element))?;
         // A NaN wins in its channel alone.
         let mut values = Tensor::random(&[1, 8, 4, 4], 9).into_vec()?;
         values[3 * 16 + 5] = f32::NAN;
@@ -72,7 +74,7 @@ device_test! {
         }
         // ResNet18's; more pixels than groups of threads; channels that end within a block, a vector or a warp.
         let cases = [([2, 512, 7, 7], 512), ([1, 20, 9, 11], 64), ([3, 3, 1, 1], 8), ([2, 77, 5, 8], 80)];
-        all_right(cases, |(shape, channels), element| means_right(&device, &SOURCES[2], shape, channels, element))
+        all_right(cases, |(shape, channels), element| means_right(&device, &AVERAGE_POOL, shape, channels, element))
     }
 
     fn sums_are_within_rounding(device) {
@@ -80,7 +82,7 @@ device_test! {
             return Ok(());
         }
         let cases = [([2, 16, 5, 3], 64), ([1, 24, 7, 7], 24), ([3, 5, 1, 1], 8), ([0, 8, 2, 2], 8)];
-        all_right(cases, |(shape, channels), element| sums_right(&device, &SOURCES[3], shape, channels, element))
+        all_right(cases, |(shape, channels), element| sums_right(&device, &POINTWISE, shape, channels, element))
     }
 
     fn joined_and_enlarged_images_are_exact(device) {
@@ -88,9 +90,9 @@ device_test! {
             return Ok(());
         }
         let joined = [([2, 3, 5], [16, 32]), ([1, 1, 1], [8, 8]), ([1, 4, 4], [40, 16]), ([2, 0, 1], [8, 8])];
-        all_right(joined, |(size, parts), element| joined_right(&device, &SOURCES[4], size, parts, element))?;
+        all_right(joined, |(size, parts), element| joined_right(&device, &JOIN, size, parts, element))?;
         let enlarged = [([2, 16, 3, 5], 2), ([1, 8, 1, 1], 3), ([1, 24, 4, 2], 1)];
-        all_right(enlarged, |(shape, factor), element| enlarged_right(&device, &SOURCES[4], shape, factor, element))
+        all_right(enlarged, |(shape, factor), element| enlarged_right(&device, &JOIN, shape, factor, element))
     }
 
     fn sums_in_planes_are_within_rounding(device) {
@@ -111,7 +113,7 @@ device_test! {
         // One to four pixels per warp, and fewer than those of a block.
         let whole = [([1, 3, 1], 64), ([1, 7, 5], 320), ([1, 3, 3], 640), ([1, 2, 1], 1280)];
         let cases = filled.into_iter().chain(whole.map(|(size, channels)| (size, [channels, channels])));
-        all_right(cases, |(size, channels), element| normalised_right(&device, &SOURCES[5], size, channels, element))
+        all_right(cases, |(size, channels), element| normalised_right(&device, &LAYER_NORM, size, channels, element))
     }
 
     fn what_does_not_fit_is_refused(device) {
@@ -154,7 +156,7 @@ fn planted_mistakes_are_found() {
     ];
     for (right, wrong) in conversions {
         planted::must_be_rejected(right, |device| {
-            let convert = Convert::load_from(device, &planted::planted(&SOURCES[0], right, wrong))?;
+            let convert = Convert::load_from(device, &planted::planted(&CONVERT, right, wrong))?;
             convert_right(device, &convert, [2, 3, 5, 7], 5, ElementType::F16)
         });
     }
@@ -162,13 +164,7 @@ fn planted_mistakes_are_found() {
         [("min(left + pool.window, pool.width)", "left + pool.window"), ("top = max(top, 0);", "top = max(top, 1);")]
     {
         planted::must_be_rejected(right, |device| {
-            max_pool_right(
-                device,
-                &planted::planted(&SOURCES[1], right, wrong),
-                RESNETS,
-                [2, 8, 9, 7],
-                ElementType::F16,
-            )
+            max_pool_right(device, &planted::planted(&MAX_POOL, right, wrong), RESNETS, [2, 8, 9, 7], ElementType::F16)
         });
     }
     let means = [
@@ -178,7 +174,7 @@ fn planted_mistakes_are_found() {
     ];
     for (right, wrong) in means {
         planted::must_be_rejected(right, |device| {
-            means_right(device, &planted::planted(&SOURCES[2], right, wrong), [2, 77, 5, 8], 80, ElementType::F32)
+            means_right(device, &planted::planted(&AVERAGE_POOL, right, wrong), [2, 77, 5, 8], 80, ElementType::F32)
         });
     }
     let sums = [
@@ -190,7 +186,7 @@ fn planted_mistakes_are_found() {
     ];
     for (right, wrong) in sums {
         planted::must_be_rejected(right, |device| {
-            sums_right(device, &planted::planted(&SOURCES[3], right, wrong), [2, 16, 5, 3], 64, ElementType::F16)
+            sums_right(device, &planted::planted(&POINTWISE, right, wrong), [2, 16, 5, 3], 64, ElementType::F16)
         });
     }
     let of_planes = [
@@ -207,11 +203,11 @@ fn planted_mistakes_are_found() {
     let joined = [("vector < joined.a + joined.b", "vector < joined.pitch"), (" + vector - joined.a)", " + vector)")];
     for (right, wrong) in joined {
         planted::must_be_rejected(right, |device| {
-            joined_right(device, &planted::planted(&SOURCES[4], right, wrong), [2, 3, 5], [16, 32], ElementType::F16)
+            joined_right(device, &planted::planted(&JOIN, right, wrong), [2, 3, 5], [16, 32], ElementType::F16)
         });
     }
     planted::must_be_rejected("row - image * size.height", |device| {
-        let source = planted::planted(&SOURCES[4], "in_image = row - image * size.height", "in_image = row");
+        let source = planted::planted(&JOIN, "in_image = row - image * size.height", "in_image = row");
         enlarged_right(device, &source, [2, 16, 3, 5], 2, ElementType::F16)
     });
     let norms = [
@@ -223,7 +219,7 @@ fn planted_mistakes_are_found() {
     ];
     for (right, wrong, channels) in norms {
         planted::must_be_rejected(right, |device| {
-            let source = planted::planted(&SOURCES[5], right, wrong);
+            let source = planted::planted(&LAYER_NORM, right, wrong);
             normalised_right(device, &source, [2, 3, 3], channels, ElementType::F16)
         });
     }

@@ -18,8 +18,11 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::models::parameters::{ScaleShift, filled_up, scale_shift, vector};
 
-/// The kernel files: which tiles have changed, and the convolution over those.
-pub static SOURCES: [KernelSource; 2] = [kernel_source!("temporal_01_changed"), kernel_source!("temporal_02_tiles")];
+/// Search for the tiles that have changed.
+pub const CHANGED: KernelSource = kernel_source!("temporal_01_changed");
+
+/// Convolution of the tiles that have changed.
+pub const TILES: KernelSource = kernel_source!("temporal_02_tiles");
 
 /// Blocks of the convolution for each SM: as many as its shared memory holds.
 const BLOCKS_EACH: u32 = 3;
@@ -97,7 +100,7 @@ impl Changed {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Changed> {
-        Changed::load_from(device, &SOURCES[0])
+        Changed::load_from(device, &CHANGED)
     }
 
     /// The same from another text, such as one with a mistake that a check must find.
@@ -219,7 +222,7 @@ impl ConvTiles {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(device: &Device) -> Result<ConvTiles> {
-        ConvTiles::load_from(device, &SOURCES[1])
+        ConvTiles::load_from(device, &TILES)
     }
 
     /// The same from another text, such as one with a mistake that a check must find.
