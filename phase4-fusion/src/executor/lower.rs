@@ -10,48 +10,47 @@ use common::reference::{AttentionSize, Conv2dParams};
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source as From};
 use phase3_all_layers::nn::{Operation, second};
 
+use super::cut::{Cut, Heads, Window, unsupported};
 use super::task::{Kind, Layer, NONE, OPERANDS, Source, Task};
 use super::{FIRST_COUNTER, Port, Program};
-use crate::models::fuse;
+use crate::gemm::activation_number;
+use crate::models::fuse::{self, Addition, EpilogueSpec};
 use crate::models::parameters::{folded, scale_shift};
 
 /// Floats that a value begins at a multiple of: a line of the cache.
 const ALIGNED: usize = 32;
-/// Threads that compute.
-const WORKERS: usize = 256;
-/// Floats of x, and of the weights, that a stage of a product has: K of a stage is this over the tile's side.
-const PER_STAGE: usize = 2048;
 /// Rows times channels of a pointwise task.
 const POINTWISE: usize = 4096;
 
-/// The arena's way through a layer: a value that layers have made or the host gave, as [rows, channels].
+/// A value in the arena, which a layer or the host writes, as [rows, channels].
 #[derive(Clone, Debug)]
 struct Held {
     at: Source,
     rows: usize,
     channels: usize,
-    made: Option<Made>,
+    /// `None` if the host writes it.
+    counters: Option<Counters>,
 }
 
-/// The counters of a value's rows.
+/// The counters of a value's rows, which the tasks that write them increase.
 #[derive(Clone, Copy, Debug)]
-struct Made {
+struct Counters {
     first: u32,
     /// Rows of each counter.
     rows: usize,
     /// What they count to.
     needed: u32,
-    /// Of the layer.
+    /// The longest chain of layers before the one that writes it.
     level: usize,
 }
 
 impl Held {
     /// First counter and number of them for these rows.
-    fn counters(&self, rows: std::ops::Range<usize>) -> (u32, u32) {
-        match self.made {
-            Some(made) if !rows.is_empty() => {
-                let (first, last) = (rows.start / made.rows, (rows.end - 1) / made.rows);
-                (made.first + first as u32, (last - first + 1) as u32)
+    fn waits(&self, rows: std::ops::Range<usize>) -> (u32, u32) {
+        match self.counters {
+            Some(counters) if !rows.is_empty() => {
+                let (first, last) = (rows.start / counters.rows, (rows.end - 1) / counters.rows);
+                (counters.first + first as u32, (last - first + 1) as u32)
             }
             _ => (0, 0),
         }
@@ -102,158 +101,12 @@ impl View {
     }
 }
 
-fn unsupported(what: impl Into<String>, reason: &str) -> Error {
-    Error::Unsupported { what: what.into(), device: "the executor".to_owned(), reason: reason.to_owned() }
+fn epilogue(operations: &[Operation]) -> Result<EpilogueSpec<'_>> {
+    EpilogueSpec::of(operations).map_err(no_epilogue)
 }
 
-/// How a product is cut.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cut {
-    /// Side of its tiles.
-    pub tile: usize,
-    /// Parts of K.
-    pub parts: usize,
-    /// K of a part.
-    pub part_depth: usize,
-}
-
-// ANCHOR: cut
-impl Cut {
-    /// The one that takes the fewest cycles on this number of SMs, each of which multiplies 128 pairs per cycle at best and
-    /// three fifths of that in practice. A task has a start that does not depend on its size, and parts have to be added up.
-    pub fn choose(rows: usize, columns: usize, depth: usize, processors: usize) -> Cut {
-        const PER_CYCLE: f64 = 0.6 * 128.0;
-        const START: f64 = 1500.0;
-        const MERGE: f64 = 2500.0;
-        const MOST_PARTS: usize = 16;
-        let cuts = [16, 32, 64].into_iter().flat_map(|tile| {
-            let stage = PER_STAGE / tile;
-            (1..=MOST_PARTS.min(depth.div_ceil(stage)).max(1)).map(move |parts| {
-                let part_depth = depth.div_ceil(parts).next_multiple_of(stage).max(1);
-                Cut { tile, parts: depth.div_ceil(part_depth).max(1), part_depth }
-            })
-        });
-        let cycles = |cut: &Cut| {
-            let tasks = rows.div_ceil(cut.tile) * columns.div_ceil(cut.tile) * cut.parts;
-            let task = START + (cut.part_depth * cut.tile * cut.tile) as f64 / PER_CYCLE;
-            tasks.div_ceil(processors.max(1)) as f64 * task + if cut.parts > 1 { MERGE } else { 0.0 }
-        };
-        let cheapest = cuts.min_by(|a, b| cycles(a).total_cmp(&cycles(b)));
-        cheapest.unwrap_or(Cut { tile: 16, parts: 1, part_depth: depth })
-    }
-}
-// ANCHOR_END: cut
-
-/// How the threads of a block share out an attention's queries and keys.
-struct Heads {
-    /// Lanes of a query, and values of each.
-    lanes: usize,
-    each: usize,
-    /// Threads that share out its keys.
-    key_parts: usize,
-}
-
-impl Heads {
-    fn choose(size: &AttentionSize, processors: usize) -> Result<Heads> {
-        const EACH: [usize; 4] = [2, 4, 8, 10];
-        const FEWEST_KEYS: usize = 16;
-        let head = size.of_head();
-        let lanes = head.div_ceil(EACH[3]).next_power_of_two();
-        let each = EACH.into_iter().find(|each| each * lanes >= head);
-        let (Some(each), true) = (each, lanes <= 32) else {
-            return Err(unsupported(format!("attention with heads of {head} values"), "a warp has up to 320"));
-        };
-        let mut key_parts = 1;
-        let queries = |parts: usize| WORKERS / (lanes * parts);
-        let tasks = |parts: usize| size.batch * size.heads * size.tokens.div_ceil(queries(parts));
-        while size.tokens / (2 * key_parts) >= FEWEST_KEYS
-            && (queries(key_parts) >= 2 * size.tokens || tasks(key_parts) < processors)
-            && queries(key_parts) >= 16
-        {
-            key_parts *= 2;
-        }
-        Ok(Heads { lanes, each, key_parts })
-    }
-
-    fn queries(&self) -> usize {
-        WORKERS / (self.lanes * self.key_parts)
-    }
-}
-
-/// A product's operations, apart from its weights.
-struct Epilogue {
-    activation: u32,
-    /// What an addition adds: an image before or after the activation, or values per channel after it.
-    added: Option<Added>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Added {
-    Before,
-    Later,
-    Channels,
-}
-
-/// The kernel's number of an activation.
-fn activation(operation: &Operation) -> Option<u32> {
-    match operation {
-        Operation::Relu => Some(1),
-        Operation::Gelu => Some(2),
-        Operation::Silu => Some(3),
-        _ => None,
-    }
-}
-
-impl Epilogue {
-    fn of(operations: &[Operation]) -> Result<Epilogue> {
-        let mut epilogue = Epilogue { activation: 0, added: None };
-        for operation in operations {
-            match operation {
-                Operation::Add if epilogue.added.is_none() && epilogue.activation == 0 => {
-                    epilogue.added = Some(Added::Before);
-                }
-                Operation::Add if epilogue.added.is_none() => epilogue.added = Some(Added::Later),
-                Operation::AddChannel if epilogue.added.is_none() => epilogue.added = Some(Added::Channels),
-                other => match activation(other) {
-                    Some(number)
-                        if epilogue.activation == 0 && epilogue.added.is_none_or(|how| how == Added::Before) =>
-                    {
-                        epilogue.activation = number;
-                    }
-                    _ => {
-                        return Err(unsupported(
-                            format!("{} after another layer", other.kind()),
-                            "no epilogue does it",
-                        ));
-                    }
-                },
-            }
-        }
-        Ok(epilogue)
-    }
-}
-
-/// Rows of an image's pixels that a tile of a convolution's result reads.
-struct Window {
-    pixels: [usize; 2],
-    out: [usize; 2],
-    window: usize,
-    stride: usize,
-    padding: usize,
-    up: usize,
-}
-
-impl Window {
-    /// All lines of pixels from the first that the tile's first row needs to the last of its last row.
-    fn rows(&self, rows: std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let ([height, width], [out_height, out_width]) = (self.pixels, self.out);
-        let line = |row: usize, tap: usize| {
-            let (image, y) = (row / (out_height * out_width), row % (out_height * out_width) / out_width);
-            let y = (y * self.stride + tap).saturating_sub(self.padding).min((height << self.up) - 1) >> self.up;
-            image * height + y
-        };
-        line(rows.start, 0) * width..(line(rows.end - 1, self.window - 1) + 1) * width
-    }
+fn no_epilogue(operation: &Operation) -> Error {
+    unsupported(format!("{} after another layer", operation.kind()), "no epilogue does it")
 }
 
 /// The work so far.
@@ -289,7 +142,7 @@ pub(super) fn lower(mut graph: Graph, inputs: &[&[usize]], processors: usize) ->
         let [rows, channels] = rows_and_channels(shape)?;
         let at = lowering.room(shape, [rows, channels])?;
         ports.push(Port { offset: at.offset as usize, shape: shape.to_vec() });
-        lowering.inputs.push(View::of(Held { at, rows, channels, made: None }, shape.len() == 4));
+        lowering.inputs.push(View::of(Held { at, rows, channels, counters: None }, shape.len() == 4));
     }
     let last = graph.nodes.len().saturating_sub(1);
     let output_shape = match graph.outputs() {
@@ -301,8 +154,8 @@ pub(super) fn lower(mut graph: Graph, inputs: &[&[usize]], processors: usize) ->
         let view = lowering.node(node, output)?;
         lowering.nodes.push(view);
     }
-    let made = lowering.nodes.last().and_then(|view| view.held().ok().filter(|held| held.made.is_some()));
-    let offset = made.map(|held| held.at.offset as usize);
+    let last = lowering.nodes.last().and_then(|view| view.held().ok().filter(|held| held.counters.is_some()));
+    let offset = last.map(|held| held.at.offset as usize);
     let offset = offset.ok_or_else(|| unsupported("a network that ends in a reshape", "its output has no place"))?;
     let output = Port { offset, shape: output_shape };
     // ANCHOR: order
@@ -398,19 +251,19 @@ impl Lowering {
         };
         match first {
             Operation::Conv2d { params, .. } => {
-                let (conv, then) = match then {
-                    [norm @ Operation::BatchNorm { .. }, rest @ ..] => (folded(first, norm)?, rest),
-                    all => (None, all),
-                };
+                let epilogue = epilogue(then)?;
+                let conv = epilogue.norm.map(|norm| folded(first, norm)).transpose()?.flatten();
                 let Operation::Conv2d { weight, bias, .. } = conv.as_ref().unwrap_or(first) else {
                     return Err(Error::Invalid("a folded convolution is none".to_owned()));
                 };
-                self.product(node, output, weight, bias.as_deref(), *params, then)
+                self.product(node, output, weight, bias.as_deref(), *params, &epilogue)
             }
             Operation::Linear { weight, bias } => {
                 let [outputs, inputs] = weight.dims("a linear layer's weight")?;
                 let weight = Tensor::from_vec(&[outputs, inputs, 1, 1], weight.as_slice()?.to_vec())?;
-                self.product(node, output, &weight, Some(bias), Conv2dParams::default(), then)
+                let epilogue = epilogue(then)?;
+                epilogue.norm.map_or(Ok(()), |norm| Err(no_epilogue(norm)))?;
+                self.product(node, output, &weight, Some(bias), Conv2dParams::default(), &epilogue)
             }
             Operation::Attention { heads } if then.is_empty() => self.attention(node, output, *heads),
             Operation::TimestepEmbedding { channels } if then.is_empty() => {
@@ -468,30 +321,30 @@ impl Lowering {
                 Ok(View { norm, ..View::of(x, node.x.shape.len() == 4) })
             }
             other => {
-                let known = matches!(other, Operation::BatchNorm { .. } | Operation::Add | Operation::AddChannel)
-                    || activation(other).is_some();
-                match known {
-                    true => self.pointwise(node, output),
-                    false => Err(unsupported(other.kind(), "the executor has no operation for it")),
+                // What can follow a product can stand alone.
+                match EpilogueSpec::of(std::slice::from_ref(other)) {
+                    Ok(_) => self.pointwise(node, output),
+                    Err(_) => Err(unsupported(other.kind(), "the executor has no operation for it")),
                 }
             }
         }
     }
 
-    /// Sets what is added to a layer's sums; the operand of that.
-    fn add(&mut self, layer: &mut Layer, node: &Node, epilogue: &Epilogue) -> Result<Option<Held>> {
-        layer.activation = epilogue.activation;
-        let Some(how) = epilogue.added else { return Ok(None) };
+    /// Sets a layer's epilogue, apart from a BatchNorm; the operand that it adds.
+    fn finish(&mut self, layer: &mut Layer, node: &Node, epilogue: &EpilogueSpec<'_>) -> Result<Option<Held>> {
+        layer.activation = activation_number(epilogue.activation) as u32;
+        let Some(addition) = epilogue.addition else { return Ok(None) };
         let with = self.seen(second(node.with.as_ref())?)?.held()?.clone();
-        let (offset, rows) =
-            (with.plain()?, if how == Added::Channels { layer.rows / layer.pixels } else { layer.rows });
+        let per_channel = addition == Addition::PerChannel;
+        let (offset, rows) = (with.plain()?, if per_channel { layer.rows / layer.pixels } else { layer.rows });
         if [with.rows, with.channels] != [rows as usize, layer.columns as usize] {
             let what = format!("a sum of {} × {} and {} × {}", layer.rows, layer.columns, with.rows, with.channels);
             return Err(unsupported(what, "both must be of one shape"));
         }
-        match how {
-            Added::Channels => (layer.added, layer.added_pitch) = (offset, layer.columns),
-            _ => (layer.image, layer.image_is_later) = (offset, u32::from(how == Added::Later)),
+        match addition {
+            Addition::PerChannel => (layer.added, layer.added_pitch) = (offset, layer.columns),
+            Addition::BeforeActivation => (layer.image, layer.image_is_later) = (offset, 0),
+            Addition::AfterActivation => (layer.image, layer.image_is_later) = (offset, 1),
         }
         Ok(Some(with))
     }
@@ -503,7 +356,7 @@ impl Lowering {
         weight: &Tensor,
         bias: Option<&Tensor>,
         params: Conv2dParams,
-        then: &[Operation],
+        epilogue: &EpilogueSpec<'_>,
     ) -> Result<View> {
         let view = self.seen(&node.x)?;
         let [outputs, channels, window, width_of_window] = weight.dims4()?;
@@ -573,9 +426,8 @@ impl Lowering {
             column_tiles: column_tiles as u32,
             ..Layer::default()
         };
-        let epilogue = Epilogue::of(then)?;
-        let with = self.add(&mut layer, node, &epilogue)?;
-        let by_channel = epilogue.added == Some(Added::Channels);
+        let with = self.finish(&mut layer, node, epilogue)?;
+        let per_channel = epilogue.addition == Some(Addition::PerChannel);
         let read = Window {
             pixels: [height >> view.up, width >> view.up],
             out: [out_height, out_width],
@@ -586,7 +438,7 @@ impl Lowering {
         };
         let of_tile = |rows: std::ops::Range<usize>| {
             let read = read.rows(rows.clone());
-            [read.clone(), read, if by_channel { rows.start / pixels..(rows.end - 1) / pixels + 1 } else { rows }]
+            [read.clone(), read, if per_channel { rows.start / pixels..(rows.end - 1) / pixels + 1 } else { rows }]
         };
         Ok(View::of(
             self.push(layer, [Some(&x), behind.as_ref(), with.as_ref()], cut.tile, column_tiles, of_tile),
@@ -656,13 +508,13 @@ impl Lowering {
         let tiles = tokens.div_ceil(queries);
         let aligned = tokens.is_multiple_of(queries);
         let (per_counter, needed) = if aligned { (queries, heads) } else { (tokens, heads * tiles) };
-        let made = self.counters(batch * tokens, per_counter, needed, [Some(&x), None, None]);
+        let counters = self.counters(batch * tokens, per_counter, needed, [Some(&x), None, None]);
         let number = self.layer(layer, [Some(&x), None, None], 4 * (batch * tokens * tokens * channels) as u64);
         for (image, row, head) in (0..batch)
             .flat_map(|image| (0..tiles).map(move |row| (image, row)))
             .flat_map(|(image, row)| (0..heads).map(move |head| (image, row, head)))
         {
-            let (first, wait) = x.counters(image * tokens..(image + 1) * tokens);
+            let (first, wait) = x.waits(image * tokens..(image + 1) * tokens);
             let task = Task {
                 layer: number,
                 row: row as u32,
@@ -670,21 +522,19 @@ impl Lowering {
                 part: 0,
                 first: [first, 0, 0],
                 number: [wait, 0, 0],
-                signal: made.first + ((image * tokens + row * queries) / per_counter) as u32,
+                signal: counters.first + ((image * tokens + row * queries) / per_counter) as u32,
                 merged: 0,
             };
-            self.tasks.push((made.level, task));
+            self.tasks.push((counters.level, task));
         }
-        Ok(View::of(Held { at: layer.result, rows: batch * tokens, channels, made: Some(made) }, false))
+        Ok(View::of(Held { at: layer.result, rows: batch * tokens, channels, counters: Some(counters) }, false))
     }
 
     fn pointwise(&mut self, node: &Node, output: Option<&[usize]>) -> Result<View> {
         let view = self.seen(&node.x)?;
         let x = view.held()?.clone();
-        let (norm, then) = match &node.operations[..] {
-            [norm @ Operation::BatchNorm { .. }, then @ ..] => (scale_shift(norm, None)?, then),
-            all => (None, all),
-        };
+        let epilogue = epilogue(&node.operations)?;
+        let norm = epilogue.norm.map(|norm| scale_shift(norm, None)).transpose()?.flatten();
         let (weight, bias) = match norm {
             Some(norm) => (self.store(norm.scale)?, self.store(norm.shift)?),
             None => (NONE, NONE),
@@ -707,11 +557,10 @@ impl Lowering {
             tile: tile as u32,
             ..Layer::default()
         };
-        let epilogue = Epilogue::of(then)?;
-        let with = self.add(&mut layer, node, &epilogue)?;
-        let by_channel = epilogue.added == Some(Added::Channels);
+        let with = self.finish(&mut layer, node, &epilogue)?;
+        let per_channel = epilogue.addition == Some(Addition::PerChannel);
         let of_tile = |rows: std::ops::Range<usize>| {
-            let with = if by_channel { rows.start / pixels..(rows.end - 1) / pixels + 1 } else { rows.clone() };
+            let with = if per_channel { rows.start / pixels..(rows.end - 1) / pixels + 1 } else { rows.clone() };
             [rows, 0..0, with]
         };
         Ok(View::of(self.push(layer, [Some(&x), None, with.as_ref()], tile, 1, of_tile), view.planes))
@@ -724,17 +573,18 @@ impl Lowering {
         per_counter: usize,
         needed: usize,
         operands: [Option<&Held>; OPERANDS],
-    ) -> Made {
-        let levels = operands.into_iter().flatten().filter_map(|operand| operand.made).map(|made| made.level + 1);
-        let made =
-            Made { first: self.counters, rows: per_counter, needed: needed as u32, level: levels.max().unwrap_or(0) };
+    ) -> Counters {
+        let of_operands = operands.into_iter().flatten().filter_map(|operand| operand.counters);
+        let level = of_operands.map(|counters| counters.level + 1).max().unwrap_or(0);
+        let first = self.counters;
         self.counters += rows.div_ceil(per_counter) as u32;
-        made
+        Counters { first, rows: per_counter, needed: needed as u32, level }
     }
 
     /// Adds a layer that waits for these operands.
     fn layer(&mut self, layer: Layer, operands: [Option<&Held>; OPERANDS], flops: u64) -> u32 {
-        let needed = operands.map(|operand| operand.and_then(|held| held.made).map_or(0, |made| made.needed));
+        let needed =
+            operands.map(|operand| operand.and_then(|held| held.counters).map_or(0, |counters| counters.needed));
         self.layers.push(Layer { needed, ..layer });
         self.flops.push(flops);
         (self.layers.len() - 1) as u32
@@ -750,13 +600,13 @@ impl Lowering {
         reads: impl Fn(std::ops::Range<usize>) -> [std::ops::Range<usize>; OPERANDS],
     ) -> Held {
         let (rows, columns, parts) = (layer.rows as usize, layer.columns as usize, layer.parts);
-        let made = self.counters(rows, tile, column_tiles, operands);
+        let counters = self.counters(rows, tile, column_tiles, operands);
         let flops = 2 * (rows * columns * layer.depth as usize) as u64;
         let number = self.layer(layer, operands, flops);
         for row in 0..rows.div_ceil(tile) {
             let read = reads(row * tile..((row + 1) * tile).min(rows));
             let waits: [(u32, u32); OPERANDS] =
-                std::array::from_fn(|at| operands[at].map_or((0, 0), |operand| operand.counters(read[at].clone())));
+                std::array::from_fn(|at| operands[at].map_or((0, 0), |operand| operand.waits(read[at].clone())));
             for column in 0..column_tiles {
                 let merged = self.counters;
                 self.counters += u32::from(parts > 1);
@@ -768,13 +618,13 @@ impl Lowering {
                         part,
                         first: waits.map(|(first, _)| first),
                         number: waits.map(|(_, number)| number),
-                        signal: made.first + row as u32,
+                        signal: counters.first + row as u32,
                         merged,
                     };
-                    self.tasks.push((made.level, task));
+                    self.tasks.push((counters.level, task));
                 }
             }
         }
-        Held { at: layer.result, rows, channels: columns, made: Some(made) }
+        Held { at: layer.result, rows, channels: columns, counters: Some(counters) }
     }
 }

@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`task`] | layers and tasks as the kernel reads them |
+//! | `cut` | how a layer is cut into tasks |
 //! | `lower` | from a recorded graph, the one description of a model, to layers and tasks |
 //!
 //! Each value has a place of its own in one arena: nothing is written twice in a pass, so a task waits for what it reads and for nothing
@@ -14,6 +15,7 @@
 //! **Promised.** The result has the same bits for every number of blocks and in every order in which they happen to run: which products
 //! are added up, and in which order, is fixed when the graph is lowered. A pass ends if one block runs.
 
+mod cut;
 mod lower;
 pub mod task;
 
