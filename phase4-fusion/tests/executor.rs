@@ -31,7 +31,7 @@ fn graph(inputs: &[&[usize]], network: impl for<'p> Fn(Vec<Recorded<'p>>) -> Res
 /// One more operation.
 fn then<'p>(operation: &Operation, x: Recorded<'p>, with: Option<Recorded<'p>>) -> Result<Recorded<'p>> {
     let pass = x.pass();
-    Ok(Value::made(pass, Recorder::run(operation, x, with)?))
+    Ok(Value::result(pass, Recorder::run(operation, x, with)?))
 }
 
 fn tensor(shape: &[usize], seed: u64) -> Arc<Tensor> {

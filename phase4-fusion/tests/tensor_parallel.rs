@@ -8,9 +8,11 @@ use common::group_test;
 use common::prelude::*;
 use phase3_all_layers::backends::workspace::{Pass, Workspace};
 use phase3_all_layers::backends::{Cpu, OnHost, Unfused};
+use phase3_all_layers::models::resnet::{self, ResNet};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
-use phase3_all_layers::nn::graph::{Graph, Node};
-use phase3_all_layers::nn::{Operation, Value};
+use phase3_all_layers::nn::graph::{Graph, Node, Recorder};
+use phase3_all_layers::nn::schedule::{Running, Step};
+use phase3_all_layers::nn::{Backend, Operation, Value};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::plan::{Finish, Plan, RankSum};
 use phase4_fusion::models::runner::Runner;
@@ -19,6 +21,9 @@ use phase4_fusion::tensor_parallel::{Ranks, Sum, Sums, pairs, split};
 const CONFIG: Config = Config { channels: 16, heads: 8 };
 const LATENTS: [usize; 4] = [1, INPUTS, 8, 8];
 const SHAPES: [&[usize]; 2] = [&LATENTS, &[1]];
+/// ResNet18 with narrow layers.
+const RESNET: resnet::Config = resnet::Config { widths: [8, 16, 16, 24], blocks: [2; 4], classes: 10 };
+const IMAGES: [usize; 4] = [1, 3, 32, 32];
 const ATTENTIONS: usize = 23;
 const RESIDUALS: usize = 22;
 
@@ -57,6 +62,13 @@ impl Expected {
         let given: Vec<Value<'_, Cpu>> = inputs.iter().map(|input| Value::given(&cpu, input)).collect();
         let y = network.forward_all(&given).unwrap().to_host().unwrap();
         Expected { graph, inputs, y }
+    }
+
+    fn of_resnet18() -> Expected {
+        let (parameters, images, cpu) = (RESNET.seeded(1), Tensor::random(&IMAGES, 2), Cpu::new());
+        let graph = Graph::record(&ResNet::load(&Recorder, RESNET, &parameters).unwrap(), &IMAGES).unwrap();
+        let y = cpu.infer(&ResNet::load(&cpu, RESNET, &parameters).unwrap(), &images).unwrap();
+        Expected { graph, inputs: vec![images], y }
     }
 
     fn of_all() -> Expected {
@@ -117,7 +129,7 @@ fn check_sums(group: &DeviceGroup, shared: bool) -> Result<()> {
     let streams: Vec<Stream> = group.devices().iter().map(Device::stream).collect();
     let (mut sum, finish) = (Sum::new(group, shared)?, Finish::default());
     for len in [0, 1, 7, 301] {
-        let two = |pass: &Pass| Ok([pass.activation(&[len])?, pass.activation(&[len])?]);
+        let two = |pass: &Pass| Ok([pass.intermediate(&[len])?, pass.intermediate(&[len])?]);
         let workspace = |device| Workspace::plan(device, |pass| two(pass).map(drop));
         let mut workspaces = group.devices().iter().map(workspace).collect::<Result<Vec<_>>>()?;
         let (mut sums, mut expected) = (Vec::new(), vec![0.0; len]);
@@ -140,6 +152,10 @@ fn check_sums(group: &DeviceGroup, shared: bool) -> Result<()> {
 group_test! {
     fn two_devices_make_the_frame_of_one(group, 2) {
         check(&group, &Expected::of_all(), Arithmetic::F16, Sums::Chosen, !group.is_sim())
+    }
+
+    fn two_devices_do_in_f16_what_resnet18_does(group, 2) {
+        check(&group, &Expected::of_resnet18(), Arithmetic::F16, Sums::Chosen, true)
     }
 
     fn two_devices_do_in_f32_what_one_does(group, 2) {
@@ -167,6 +183,51 @@ group_test! {
 
     fn each_rank_adds_its_share(group, 4) {
         check_sums(&group, true)
+    }
+}
+
+/// Runs a rank's pass on the CPU up to the next sum over ranks; its terms.
+fn to_next_sum<'p>(cpu: &'p Cpu, part: &Graph, pass: &mut Running<'p, Cpu>) -> Option<Tensor> {
+    while let Some(Step { number, x, with }) = pass.next_step().unwrap() {
+        let is_sum = |operation: &Operation| matches!(operation, Operation::AllReduce { .. });
+        let (sums, operations): (Vec<_>, Vec<_>) =
+            part.nodes[number].operations.iter().partition(|operation| is_sum(operation));
+        let run = |x, operation: &&Operation| {
+            let with = with.clone().filter(|_| operation.takes_two());
+            Value::result(cpu, Cpu::run(&cpu.load((*operation).clone()).unwrap(), x, with).unwrap())
+        };
+        let y = operations.iter().fold(x, run);
+        if !sums.is_empty() {
+            return Some(y.own().unwrap());
+        }
+        pass.resume(y);
+    }
+    None
+}
+
+/// Phase 3's executor yields at each sum of a split ResNet18, and goes on with what is handed to it.
+#[test]
+fn the_passes_of_all_ranks_meet_at_each_sum_of_resnet18() {
+    let (Expected { graph, inputs, y }, cpu) = (Expected::of_resnet18(), Cpu::new());
+    let parts = [0, 1].map(|rank| split(&graph, rank, 2).unwrap());
+    let schedules = parts.each_ref().map(Graph::schedule);
+    let mut passes = schedules.each_ref().map(|schedule| schedule.start(vec![Value::given(&cpu, &inputs[0])]));
+    let mut met = 0;
+    loop {
+        let mut terms = passes.iter_mut().zip(&parts).map(|(pass, part)| to_next_sum(&cpu, part, pass));
+        let (first, second) = (terms.next().unwrap(), terms.next().unwrap());
+        let (Some(first), Some(second)) = (first, second) else { break };
+        let values = first.as_slice().unwrap().iter().zip(second.as_slice().unwrap()).map(|(a, b)| a + b).collect();
+        let sum = Tensor::from_vec(first.shape(), values).unwrap();
+        passes.iter_mut().for_each(|pass| pass.resume(Value::result(&cpu, sum.to_host().unwrap())));
+        met += 1;
+    }
+    // One in each residual block.
+    assert_eq!(met, 8);
+    for pass in passes {
+        let found = pass.outputs().unwrap().remove(0).own().unwrap();
+        let expected = y.as_slice().unwrap();
+        compare(found.as_slice().unwrap(), expected, Tolerance::of_scale(1e-5, expected)).unwrap();
     }
 }
 

@@ -52,7 +52,7 @@ impl Cpu {
 }
 
 /// A backend whose inputs and outputs are on the host.
-pub trait OnHost: Backend<Pass = Self, Made = Tensor> + Sync {
+pub trait OnHost: Backend<Pass = Self, Output = Tensor> + Sync {
     /// What `module` makes of `x`, both on the host.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Backend for Cpu {
     /// A basis in it has rows of length one already.
     type Layer = Operation;
     type Pass = Cpu;
-    type Made = Tensor;
+    type Output = Tensor;
 
     fn load(&self, operation: Operation) -> Result<Operation> {
         Ok(match operation {

@@ -12,7 +12,7 @@ use phase2_conv_bn::norm::batch_norm::{self, Normaliser};
 use phase2_conv_bn::norm::relu::{self, Relu};
 
 use super::Shared;
-use super::workspace::{Activation, Pass};
+use super::workspace::{Intermediate, Pass};
 use crate::layers::{
     AdaptiveAvgPool, Add, AddChannel, Attention, Concatenate, Gelu, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm,
     Silu, TimestepEmbedding, Transpose, Upsample, kinds,
@@ -236,7 +236,7 @@ impl Ready {
 impl Backend for Unfused {
     type Layer = Ready;
     type Pass = Pass;
-    type Made = Activation;
+    type Output = Intermediate;
 
     fn load(&self, operation: Operation) -> Result<Ready> {
         let device = self.device();
@@ -277,7 +277,7 @@ impl Backend for Unfused {
         Ok(Ready { operation: operation.outline(), kernels })
     }
 
-    fn run(ready: &Ready, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Activation> {
+    fn run(ready: &Ready, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Intermediate> {
         let (pass, kind) = (x.pass(), ready.operation.kind());
         let shape = ready.operation.output_shape(&x, with.as_deref())?;
         let with = with.as_deref();
@@ -286,8 +286,8 @@ impl Backend for Unfused {
             pass.queue(kind, |stream| ready.launch(stream, Operands { with, ..Operands::default() }, &mut y))?;
             return Ok(y);
         }
-        let mut scratch = ready.scratch_shape(&x)?.map(|shape| pass.activation(&shape)).transpose()?;
-        let mut y = pass.activation(&shape)?;
+        let mut scratch = ready.scratch_shape(&x)?.map(|shape| pass.intermediate(&shape)).transpose()?;
+        let mut y = pass.intermediate(&shape)?;
         pass.queue(kind, |stream| {
             let operands = Operands { x: Some(&x), with, scratch: scratch.as_deref_mut() };
             ready.launch(stream, operands, &mut y)
@@ -295,20 +295,20 @@ impl Backend for Unfused {
         Ok(y)
     }
 
-    fn copy(pass: &Pass, x: &Tensor) -> Result<Activation> {
-        let mut y = pass.activation_of(x.shape(), x.element_type(), x.format())?;
+    fn copy(pass: &Pass, x: &Tensor) -> Result<Intermediate> {
+        let mut y = pass.intermediate_of(x.shape(), x.element_type(), x.format())?;
         pass.queue(kinds::COPY, |stream| x.copy_to(stream, &mut y))?;
         Ok(y)
     }
 }
 
-impl Borrow<Tensor> for Activation {
+impl Borrow<Tensor> for Intermediate {
     fn borrow(&self) -> &Tensor {
         self
     }
 }
 
-impl BorrowMut<Tensor> for Activation {
+impl BorrowMut<Tensor> for Intermediate {
     fn borrow_mut(&mut self) -> &mut Tensor {
         self
     }

@@ -31,7 +31,7 @@ impl OnHost for RoundTrip {}
 impl Backend for RoundTrip {
     type Layer = Operation;
     type Pass = RoundTrip;
-    type Made = Tensor;
+    type Output = Tensor;
 
     fn load(&self, operation: Operation) -> Result<Operation> {
         self.cpu.load(operation)
@@ -39,7 +39,7 @@ impl Backend for RoundTrip {
 
     fn run(layer: &Operation, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Tensor> {
         let trip = x.pass();
-        let there_and_back = |x: Value<'_, Self>| Ok::<_, Error>(Value::made(&trip.cpu, trip.travelled(&x)?));
+        let there_and_back = |x: Value<'_, Self>| Ok::<_, Error>(Value::result(&trip.cpu, trip.travelled(&x)?));
         let y = Cpu::run(layer, there_and_back(x)?, with.map(there_and_back).transpose()?)?;
         trip.travelled(&y)
     }
@@ -81,7 +81,7 @@ impl ConvOnDevice {
     /// `x` on the host, for the CPU.
     fn here<'p>(&'p self, x: Value<'_, Self>) -> Result<Value<'p, Cpu>> {
         let x = if x.is_on_device() { x.to_host()? } else { x.own()? };
-        Ok(Value::made(&self.cpu, x))
+        Ok(Value::result(&self.cpu, x))
     }
 }
 
@@ -91,7 +91,7 @@ impl Backend for ConvOnDevice {
     type Layer = Half;
     type Pass = ConvOnDevice;
     /// On the device after a convolution, else on the host.
-    type Made = Tensor;
+    type Output = Tensor;
 
     fn load(&self, operation: Operation) -> Result<Half> {
         match operation {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use common::prelude::*;
 
 use super::device::Unfused;
-use super::workspace::{Activation, Share, Workspace};
+use super::workspace::{Intermediate, Share, Workspace};
 use crate::nn::{Grain, Module, Value};
 
 /// One pass over `x` from the host, and the result there; for more than one of a shape there is [`Planned`].
@@ -114,7 +114,7 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
 pub struct Captured<'p> {
     input: &'p mut Tensor,
     /// Held, so that its memory stays the output's.
-    output: Activation,
+    output: Intermediate,
     graph: Graph,
     exec: GraphExec,
 }

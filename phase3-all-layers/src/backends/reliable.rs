@@ -92,7 +92,7 @@ impl Reliable {
             // The stage leaves its input as it is, for the CPU.
             Ok(layers) => pass.attempt(|| layers.forward(x.clone()))?,
             Err(error) => {
-                let y = pass.activation(&stage.output_shape(self.on_cpu.config(), batch))?;
+                let y = pass.intermediate(&stage.output_shape(self.on_cpu.config(), batch))?;
                 (x.next(y), Some(Error::Invalid(error.to_string())))
             }
         };

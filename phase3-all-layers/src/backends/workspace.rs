@@ -1,6 +1,6 @@
 //! Where activations live: a forward pass is walked through once with shapes alone, and memory is planned from what it asked for.
 //!
-//! A pass asks for [`Activation`]s and drops them, as Rust programs do; so the scopes of a model's code say how long each must
+//! A pass asks for [`Intermediate`]s and drops them, as Rust programs do; so the scopes of a model's code say how long each must
 //! live. [`Workspace::plan`] notes them down, lets activations whose lives do not overlap share memory, and allocates it. A
 //! pass that runs ([`Workspace::run`]) asks in the same order and allocates nothing.
 //!
@@ -21,14 +21,14 @@ const FILLINGS: usize = 8;
 /// A result between layers: a tensor of the workspace, which goes back there when it is dropped. What is queued later on the
 /// stream of the pass runs later, so that the memory can be given to another at once.
 #[derive(Debug)]
-pub struct Activation {
+pub struct Intermediate {
     tensor: Tensor,
     /// Its place in the order in which the pass asked.
     index: usize,
     state: Arc<Mutex<State>>,
 }
 
-impl Deref for Activation {
+impl Deref for Intermediate {
     type Target = Tensor;
 
     fn deref(&self) -> &Tensor {
@@ -36,20 +36,20 @@ impl Deref for Activation {
     }
 }
 
-impl DerefMut for Activation {
+impl DerefMut for Intermediate {
     fn deref_mut(&mut self) -> &mut Tensor {
         &mut self.tensor
     }
 }
 
-impl Activation {
+impl Intermediate {
     /// The tensor; nothing is left in its place.
     fn take(&mut self) -> Tensor {
         std::mem::replace(&mut self.tensor, Tensor::shape_only(&[0]))
     }
 }
 
-impl Drop for Activation {
+impl Drop for Intermediate {
     fn drop(&mut self) {
         let tensor = self.take();
         lock(&self.state).end(self.index, tensor);
@@ -174,17 +174,17 @@ impl Pass {
     /// Memory for a result of this shape, in f32 and NCHW. What it holds is anything.
     ///
     /// # Errors
-    /// As [`Pass::activation_of`].
-    pub fn activation(&self, shape: &[usize]) -> Result<Activation> {
-        self.activation_of(shape, ElementType::F32, MemoryFormat::Nchw)
+    /// As [`Pass::intermediate_of`].
+    pub fn intermediate(&self, shape: &[usize]) -> Result<Intermediate> {
+        self.intermediate_of(shape, ElementType::F32, MemoryFormat::Nchw)
     }
 
-    /// [`Pass::activation`] for any element type and format.
+    /// [`Pass::intermediate`] for any element type and format.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the pass asks for anything else than it did when it was planned, or holds an activation longer;
     /// [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
-    pub fn activation_of(&self, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Activation> {
+    pub fn intermediate_of(&self, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Intermediate> {
         let shape_only = Tensor::shape_only_of(shape, element, format)?;
         let bytes = shape.iter().try_fold(element.size(), |bytes, &side| bytes.checked_mul(side));
         if bytes.is_none() {
@@ -210,7 +210,7 @@ impl Pass {
             let held = || Error::Invalid(format!("the memory of activation {index} {shape:?} is still in use"));
             state.slots[slot].take().ok_or_else(held)?.recycle_of(shape, element, format)?
         };
-        Ok(Activation { tensor, index, state: self.state.clone() })
+        Ok(Intermediate { tensor, index, state: self.state.clone() })
     }
 
     /// Does `work`, which queues launches and copies of a `kind` of layer, unless the pass is only being planned.
@@ -303,7 +303,7 @@ impl Workspace {
     /// Queues `forward` on `stream`, always the same or joined with the one before.
     ///
     /// # Errors
-    /// Those of `forward`; as [`Pass::activation`].
+    /// Those of `forward`; as [`Pass::intermediate`].
     pub fn run<T>(&mut self, stream: &Stream, forward: impl FnOnce(&Pass) -> Result<T>) -> Result<T> {
         forward(&self.pass(stream))
     }
@@ -366,15 +366,15 @@ mod tests {
     use super::*;
 
     /// An activation filled with copies of one value.
-    fn filled<T: Element>(pass: &Pass, shape: &[usize], format: MemoryFormat, value: f64) -> Result<Activation> {
-        let mut activation = pass.activation_of(shape, T::TYPE, format)?;
+    fn filled<T: Element>(pass: &Pass, shape: &[usize], format: MemoryFormat, value: f64) -> Result<Intermediate> {
+        let mut activation = pass.intermediate_of(shape, T::TYPE, format)?;
         let values = vec![T::from_f64(value); activation.len()];
         pass.queue("fill", |stream| stream.memcpy_htod(&values, activation.buffer_of_mut::<T>(format)?))?;
         Ok(activation)
     }
 
     /// Fails unless that value is still everywhere in it.
-    fn check<T: Element>(pass: &Pass, activation: &Activation, value: f64) -> Result<()> {
+    fn check<T: Element>(pass: &Pass, activation: &Intermediate, value: f64) -> Result<()> {
         pass.queue("check", |stream| {
             let values = stream.clone_dtoh(activation.buffer_of::<T>(activation.format())?)?;
             assert_eq!(values, vec![T::from_f64(value); activation.len()], "{:?}", T::TYPE);
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_pass_that_asks_for_something_else_is_refused() {
         let device = common::private::sim_for_test();
-        let ask = |pass: &Pass, element| pass.activation_of(&[8], element, MemoryFormat::Nchw).map(drop);
+        let ask = |pass: &Pass, element| pass.intermediate_of(&[8], element, MemoryFormat::Nchw).map(drop);
         let mut workspace = Workspace::plan(&device, |pass| ask(pass, ElementType::F16)).unwrap();
         let mut message = |element, times: usize| {
             let run = workspace.run(&device.stream(), |pass| (0..times).try_for_each(|_| ask(pass, element)));
@@ -431,7 +431,8 @@ mod tests {
             message(ElementType::F16, 2),
             "activation 1 of the pass is f16 of the shape [8], and nothing was planned there"
         );
-        let huge = |pass: &Pass| pass.activation_of(&[usize::MAX / 2], ElementType::I32, MemoryFormat::Nchw).map(drop);
+        let huge =
+            |pass: &Pass| pass.intermediate_of(&[usize::MAX / 2], ElementType::I32, MemoryFormat::Nchw).map(drop);
         let error = Workspace::plan(&device, huge).unwrap_err();
         assert!(error.to_string().starts_with("a forward pass: the shape"), "{error}");
     }

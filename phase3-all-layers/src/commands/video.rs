@@ -141,10 +141,10 @@ impl StepLayers {
         network: impl FnOnce(Value<'p, Unfused>, Value<'p, Unfused>) -> Result<Value<'p, Unfused>>,
     ) -> Result<()> {
         let [count, _, height, width] = x.dims4()?;
-        let mut joined = pass.activation(&[count, INPUTS, height, width])?;
+        let mut joined = pass.intermediate(&[count, INPUTS, height, width])?;
         pass.queue(kinds::CONCATENATE, |stream| self.concatenate.launch(stream, x, previous, &mut joined))?;
-        let noise = network(Value::made(pass, joined), Value::given(pass, &step.time))?;
-        let mut clean = pass.activation(x.shape())?;
+        let noise = network(Value::result(pass, joined), Value::given(pass, &step.time))?;
+        let mut clean = pass.intermediate(x.shape())?;
         let params = DiffusionParams { alpha_bar: step.alpha_bar, weight, threshold: THRESHOLD };
         pass.queue(kinds::DIFFUSION, |stream| {
             self.diffusion.launch(stream, [x, &noise, previous], params, &mut clean)?;

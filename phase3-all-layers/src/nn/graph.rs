@@ -55,7 +55,7 @@ impl Recording {
 
     fn operand(&self, value: &Value<'_, Recorder>) -> Result<Operand> {
         let input = || self.inputs.iter().position(|input| std::ptr::eq(input, &**value)).map(Source::Input);
-        let source = value.as_made().map(|recorded| Source::Node(recorded.node)).or_else(input);
+        let source = value.as_result().map(|recorded| Source::Node(recorded.node)).or_else(input);
         let foreign = || Error::Invalid(format!("a value {:?} is no input of the recorded pass", value.shape()));
         Ok(Operand { source: source.ok_or_else(foreign)?, shape: value.shape().to_vec() })
     }
@@ -66,7 +66,7 @@ impl Recording {
     /// [`Error::Invalid`] if the last operation has not made it.
     pub fn graph(&self, output: &Value<'_, Recorder>) -> Result<Graph> {
         let nodes = self.nodes.borrow().clone();
-        if output.as_made().map(|recorded| recorded.node + 1) != Some(nodes.len()) {
+        if output.as_result().map(|recorded| recorded.node + 1) != Some(nodes.len()) {
             return Err(Error::Invalid("the last operation of a module does not make its output".to_owned()));
         }
         let output = self.operand(output)?;
@@ -77,7 +77,7 @@ impl Recording {
 impl Backend for Recorder {
     type Layer = Operation;
     type Pass = Recording;
-    type Made = Recorded;
+    type Output = Recorded;
 
     fn load(&self, operation: Operation) -> Result<Operation> {
         Ok(operation)

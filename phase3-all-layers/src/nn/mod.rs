@@ -65,7 +65,7 @@ pub trait Backend: Debug + Sized + 'static {
     /// What a forward pass needs beside layers and values, such as a queue to launch kernels on.
     type Pass;
     /// A result: a tensor, and what has to happen where its life ends.
-    type Made: BorrowMut<Tensor>;
+    type Output: BorrowMut<Tensor>;
 
     /// Makes an operation ready.
     ///
@@ -78,11 +78,11 @@ pub trait Backend: Debug + Sized + 'static {
     ///
     /// # Errors
     /// [`Error::Shape`] if the operands do not fit the layer or one another; what the backend reports.
-    fn run(layer: &Self::Layer, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Self::Made>;
+    fn run(layer: &Self::Layer, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Self::Output>;
 
     /// Another tensor with the values of `x`: for an operation that works in place on a value that is needed again.
     ///
     /// # Errors
     /// What the backend reports.
-    fn copy(pass: &Self::Pass, x: &Tensor) -> Result<Self::Made>;
+    fn copy(pass: &Self::Pass, x: &Tensor) -> Result<Self::Output>;
 }

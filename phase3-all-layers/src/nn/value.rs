@@ -34,7 +34,7 @@ pub enum Grain {
 /// So the moves in a model's code say how long each result is needed, and an operation may work in place where nothing else holds
 /// the value.
 pub struct Value<'p, B: Backend> {
-    home: Home<'p, B::Made>,
+    home: Home<'p, B::Output>,
     pass: &'p B::Pass,
     observed: Option<Observed<'p>>,
 }
@@ -42,8 +42,8 @@ pub struct Value<'p, B: Backend> {
 enum Home<'p, T> {
     /// An input of the network, which belongs to the caller.
     Given(&'p Tensor),
-    /// What a layer made.
-    Made(Rc<T>),
+    /// The result of a layer.
+    Result(Rc<T>),
 }
 
 impl<'p, B: Backend> Value<'p, B> {
@@ -53,8 +53,8 @@ impl<'p, B: Backend> Value<'p, B> {
     }
 
     /// A result.
-    pub fn made(pass: &'p B::Pass, result: B::Made) -> Self {
-        Value { home: Home::Made(Rc::new(result)), pass, observed: None }
+    pub fn result(pass: &'p B::Pass, result: B::Output) -> Self {
+        Value { home: Home::Result(Rc::new(result)), pass, observed: None }
     }
 
     /// Another input of the network, in the pass of this value and with the same observer.
@@ -71,12 +71,12 @@ impl<'p, B: Backend> Value<'p, B> {
 
     /// A result in the pass of this value, with the same observer.
     #[must_use]
-    pub fn next(&self, result: B::Made) -> Self {
+    pub fn next(&self, result: B::Output) -> Self {
         Value::of(self.pass, self.observed, result)
     }
 
-    pub(super) fn of(pass: &'p B::Pass, observed: Option<Observed<'p>>, result: B::Made) -> Self {
-        Value { observed, ..Value::made(pass, result) }
+    pub(super) fn of(pass: &'p B::Pass, observed: Option<Observed<'p>>, result: B::Output) -> Self {
+        Value { observed, ..Value::result(pass, result) }
     }
 
     /// The pass.
@@ -89,10 +89,10 @@ impl<'p, B: Backend> Value<'p, B> {
     }
 
     /// What a backend made it of; `None` if it is an input.
-    pub fn as_made(&self) -> Option<&B::Made> {
+    pub fn as_result(&self) -> Option<&B::Output> {
         match &self.home {
             Home::Given(_) => None,
-            Home::Made(result) => Some(result),
+            Home::Result(result) => Some(result),
         }
     }
 
@@ -118,10 +118,10 @@ impl<'p, B: Backend> Value<'p, B> {
     ///
     /// # Errors
     /// As [`Backend::copy`].
-    pub fn own(self) -> Result<B::Made> {
+    pub fn own(self) -> Result<B::Output> {
         match self.home {
             Home::Given(tensor) => B::copy(self.pass, tensor),
-            Home::Made(result) => Rc::try_unwrap(result).or_else(|shared| B::copy(self.pass, (*shared).borrow())),
+            Home::Result(result) => Rc::try_unwrap(result).or_else(|shared| B::copy(self.pass, (*shared).borrow())),
         }
     }
 
@@ -147,7 +147,7 @@ impl<B: Backend> Clone for Value<'_, B> {
     fn clone(&self) -> Self {
         let home = match &self.home {
             Home::Given(tensor) => Home::Given(tensor),
-            Home::Made(result) => Home::Made(result.clone()),
+            Home::Result(result) => Home::Result(result.clone()),
         };
         Value { home, ..*self }
     }
@@ -159,7 +159,7 @@ impl<B: Backend> Deref for Value<'_, B> {
     fn deref(&self) -> &Tensor {
         match &self.home {
             Home::Given(tensor) => tensor,
-            Home::Made(result) => (**result).borrow(),
+            Home::Result(result) => (**result).borrow(),
         }
     }
 }

@@ -16,7 +16,8 @@ use half::f16;
 use phase3_all_layers::backends::Cpu;
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Recorder, Source};
-use phase3_all_layers::nn::{Operation, Parameters};
+use phase3_all_layers::nn::schedule::Step;
+use phase3_all_layers::nn::{Operation, Parameters, Value};
 
 use super::adaptive::emulate::on_cpu;
 use super::fuse::{self, Addition, EpilogueSpec};
@@ -54,7 +55,7 @@ impl Scales {
         let graph = fused(config, parameters, images.shape())?;
         let mut largest = Vec::with_capacity(graph.nodes.len());
         let cpu = Cpu::new();
-        walk(&graph, images, |node, x, with, _| {
+        walk(&graph, std::slice::from_ref(images), |node, x, with, _| {
             let y = on_cpu(&cpu, &node.operations, x.to_host()?, with)?;
             largest.push(largest_of(&y)?);
             Ok(y)
@@ -231,24 +232,20 @@ pub(super) fn units(weight: &Tensor, steps: WeightSteps) -> Result<(Tensor, Vec<
 }
 // ANCHOR_END: quantized
 
-/// Evaluates a graph of one input on the host: `run` is given a node, its operands and its number.
-fn walk(
+/// Evaluates a graph on the host: `run` is given a node, its operands and its number. The first output.
+pub(super) fn walk(
     graph: &Graph,
-    images: &Tensor,
+    inputs: &[Tensor],
     mut run: impl FnMut(&Node, &Tensor, Option<&Tensor>, usize) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    let mut made: Vec<Tensor> = Vec::with_capacity(graph.nodes.len());
-    for (number, node) in graph.nodes.iter().enumerate() {
-        let take = |source: Source, shape: &[usize]| match source {
-            Source::Input(_) => images.to_host()?.reshape(shape),
-            Source::Node(node) => made[node].to_host()?.reshape(shape),
-        };
-        let x = take(node.x.source, &node.x.shape)?;
-        let with = node.with.as_ref().map(|with| take(with.source, &with.shape)).transpose()?;
-        let y = run(node, &x, with.as_ref(), number)?;
-        made.push(y);
-    }
-    made.pop().ok_or_else(|| Error::Invalid("a network has no layer".to_owned()))
+    let (cpu, schedule) = (Cpu::new(), graph.schedule());
+    let inputs = inputs.iter().map(|input| Value::given(&cpu, input)).collect();
+    let outputs = schedule.run(inputs, |Step { number, x, with }| {
+        let y = run(&graph.nodes[number], &x, with.as_deref(), number)?;
+        Ok(Value::<Cpu>::result(&cpu, y))
+    })?;
+    let output = outputs.into_iter().next().ok_or_else(|| Error::Invalid("a network has no output".to_owned()))?;
+    output.own()
 }
 
 /// What a plan in bytes computes, on the host: the same roundings, with exact sums. What stays in f16 there is in f32 here, rounded to
@@ -264,7 +261,7 @@ pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images:
     let in_bytes = |at: usize| {
         is_conv(&graph.nodes[at]) && matches!(graph.nodes[at].x.source, Source::Node(_)) && !wide.contains(&at)
     };
-    walk(&graph, images, |node, x, with, number| {
+    walk(&graph, std::slice::from_ref(images), |node, x, with, number| {
         let (true, Source::Node(before)) = (is_conv(node), node.x.source) else {
             return on_cpu(&cpu, &node.operations, x.to_host()?, with);
         };

@@ -3,7 +3,7 @@
 use bench::timing::Filler;
 use common::prelude::*;
 use phase3_all_layers::backends::Unfused;
-use phase3_all_layers::backends::workspace::{Activation, Pass, Workspace};
+use phase3_all_layers::backends::workspace::{Intermediate, Pass, Workspace};
 use phase3_all_layers::nn::Value;
 
 use super::plan::{Edge, Plan};
@@ -22,7 +22,7 @@ pub struct Runner {
     plan: Plan,
     inputs: Vec<Tensor>,
     /// Of the last pass.
-    outputs: Vec<Activation>,
+    outputs: Vec<Intermediate>,
     passes: Passes,
     workspace: Workspace,
 }
@@ -170,7 +170,7 @@ fn run(
     pass: &Flow,
     inputs: &[Tensor],
     note: impl FnMut(usize, &Stream) -> Result<()>,
-) -> Result<Vec<Activation>> {
+) -> Result<Vec<Intermediate>> {
     let inputs: Vec<Flowing<'_>> = inputs.iter().map(|input| Flowing::given(pass, input)).collect();
     plan.run(pass, &inputs, note)?.into_iter().map(Flowing::own).collect()
 }

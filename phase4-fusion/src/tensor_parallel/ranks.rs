@@ -1,7 +1,7 @@
 //! The plans of all ranks, which one thread of the host runs together.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::{Activation, Pass, Workspace};
+use phase3_all_layers::backends::workspace::{Intermediate, Pass, Workspace};
 use phase3_all_layers::nn::graph::Graph as Recorded;
 
 use super::split::split;
@@ -40,7 +40,7 @@ struct Rank {
     plan: Plan,
     inputs: Vec<Tensor>,
     /// Of the last pass.
-    outputs: Vec<Activation>,
+    outputs: Vec<Intermediate>,
     workspace: Workspace,
 }
 
@@ -261,6 +261,6 @@ fn given<'p>(pass: &'p Flow, inputs: &'p [Tensor]) -> Vec<Flowing<'p>> {
     inputs.iter().map(|input| Flowing::given(pass, input)).collect()
 }
 
-fn own_outputs(running: Running<'_>) -> Result<Vec<Activation>> {
+fn own_outputs(running: Running<'_>) -> Result<Vec<Intermediate>> {
     running.outputs()?.into_iter().map(Flowing::own).collect()
 }

@@ -117,7 +117,7 @@ impl<M: Module<Unfused>> Module<Unfused> for Frame<M> {
     fn forward<'p>(&'p self, x: Value<'p, Unfused>) -> common::Result<Value<'p, Unfused>> {
         let noise = self.network.forward(x)?;
         let pass = noise.pass();
-        let mut y = pass.activation(self.noisy.shape())?;
+        let mut y = pass.intermediate(self.noisy.shape())?;
         let params = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
         pass.queue(kinds::DIFFUSION, |stream| {
             self.step.launch(stream, [&self.noisy, &noise, &self.previous], params, &mut y)

@@ -247,20 +247,13 @@ fn follow(graph: &Graph, formats: &mut [Arithmetic]) {
 
 /// Every node's result on the CPU, in f32.
 fn evaluated(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let cpu = Cpu::new();
-    let mut made: Vec<Tensor> = Vec::with_capacity(graph.nodes.len());
-    for node in &graph.nodes {
-        let take = |operand: &Operand| match operand.source {
-            Source::Input(input) => {
-                let none = || Error::Invalid(format!("a model was calibrated without its input {input}"));
-                inputs.get(input).ok_or_else(none)?.to_host()?.reshape(&operand.shape)
-            }
-            Source::Node(at) => made[at].to_host()?.reshape(&operand.shape),
-        };
-        let y = on_cpu(&cpu, &node.operations, take(&node.x)?, node.with.as_ref().map(take).transpose()?.as_ref())?;
-        made.push(y);
-    }
-    Ok(made)
+    let (cpu, mut results) = (Cpu::new(), Vec::with_capacity(graph.nodes.len()));
+    int8::walk(graph, inputs, |node, x, with, _| {
+        let y = on_cpu(&cpu, &node.operations, x.to_host()?, with)?;
+        results.push(y.to_host()?);
+        Ok(y)
+    })?;
+    Ok(results)
 }
 
 // ANCHOR: relative

@@ -1,7 +1,7 @@
 //! Attention whose scores are never in memory.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::Node;
 
@@ -59,7 +59,7 @@ impl PlannedKernel for Attention {
         format!("{} {}", self.element, self.chosen)
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         let inputs = attention::Inputs::Joined { qkv: &x, heads: self.heads };
         let size = inputs.size()?;
         let mut y = call.result()?;

@@ -2,7 +2,7 @@
 
 use common::prelude::*;
 use common::reference::Conv2dParams;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::Node;
 
@@ -32,7 +32,7 @@ impl PlannedKernel for Convolution {
         format!("conv {}", self.chosen)
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let Convolution { kernels, params, product, .. } = self;
         let epilogue = product.epilogue(with.as_deref());
         call.into_new(|stream, y| kernels.launch(stream, &x, &product.weight, *params, &epilogue, y))

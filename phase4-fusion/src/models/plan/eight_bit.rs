@@ -2,7 +2,7 @@
 
 use common::prelude::*;
 use common::reference::Conv2dParams;
-use phase3_all_layers::backends::workspace::Activation as Memory;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::{Node, Source};
 
@@ -36,7 +36,7 @@ impl PlannedKernel for ProductOfBytes {
         format!("{} i8 {}", self.over, self.tile)
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let ProductOfBytes { kernels, weight, scale, shift, residual_scale, relu, params, .. } = self;
         let residual = with.as_deref().map(|with| (with, *residual_scale));
         let finish = s8::Finish { scale, shift, residual, relu: *relu };

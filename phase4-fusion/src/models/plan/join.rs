@@ -1,7 +1,7 @@
 //! Two images joined, and one enlarged, channels last.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::graph::Node;
 use phase3_all_layers::nn::{Operation, second};
 
@@ -17,7 +17,7 @@ impl PlannedKernel for Concatenate {
         "channels last".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let with = second(with)?;
         call.into_new(|stream, y| self.launch(stream, &x, &with, y))
     }
@@ -28,7 +28,7 @@ impl PlannedKernel for Upsample {
         "channels last".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.launch(stream, &x, y))
     }
 }

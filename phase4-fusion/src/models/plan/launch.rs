@@ -3,7 +3,7 @@
 use std::fmt;
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 
 use super::rank_sum::Finish;
@@ -20,7 +20,7 @@ pub trait PlannedKernel: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Those of the launch.
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Activation>;
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate>;
 
     /// Bytes of its parameters.
     fn parameter_bytes(&self) -> u64 {
@@ -50,17 +50,17 @@ impl Call<'_> {
     /// Memory for the result.
     ///
     /// # Errors
-    /// As [`Flow::activation_of`].
-    pub fn result(&self) -> Result<Activation> {
-        self.pass.activation_of(&self.form.shape, self.form.element, self.form.format)
+    /// As [`Flow::intermediate_of`].
+    pub fn result(&self) -> Result<Intermediate> {
+        self.pass.intermediate_of(&self.form.shape, self.form.element, self.form.format)
     }
 
     /// Memory for f32 that is needed during the launch alone.
     ///
     /// # Errors
-    /// As [`Flow::activation`].
-    pub fn scratch(&self, shape: &[usize]) -> Result<Activation> {
-        self.pass.activation(shape)
+    /// As [`Flow::intermediate`].
+    pub fn scratch(&self, shape: &[usize]) -> Result<Intermediate> {
+        self.pass.intermediate(shape)
     }
 
     /// Does `work`, which queues the launch, unless the pass is only being planned.
@@ -75,7 +75,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// Those of `work`.
-    pub fn into_new(&self, work: impl FnOnce(&Stream, &mut Tensor) -> Result<()>) -> Result<Activation> {
+    pub fn into_new(&self, work: impl FnOnce(&Stream, &mut Tensor) -> Result<()>) -> Result<Intermediate> {
         let mut y = self.result()?;
         self.queue(|stream| work(stream, &mut y))?;
         Ok(y)

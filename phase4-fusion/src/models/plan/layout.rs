@@ -1,7 +1,7 @@
 //! Changes of layout and type, where a value is wanted in a form that it does not have yet.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::graph::{Node, Operand, Source};
 
 use super::launch::{Call, Description, PlannedKernel};
@@ -26,7 +26,7 @@ impl PlannedKernel for ToChannelsLast {
         "convert".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.0.to_channels_last(stream, &x, y))
     }
 }
@@ -40,7 +40,7 @@ impl PlannedKernel for ToPlanes {
         "convert".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.0.to_channels_first(stream, &x, y))
     }
 }
@@ -58,7 +58,7 @@ impl PlannedKernel for ToType {
         "convert".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.kernels.launch(stream, &x, self.times, y))
     }
 }
@@ -75,7 +75,7 @@ impl PlannedKernel for ToBytes {
         "convert".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.kernels.quantize(stream, &x, self.step, y))
     }
 }

@@ -1,7 +1,7 @@
 //! Linear layers on tensor cores: over rows in planes, over the pixels of images channels last, and in 8-bit floats.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::{Node, Operand, Source};
 
@@ -31,7 +31,7 @@ impl PlannedKernel for Linear {
         format!("{} {}", self.precision, self.tile)
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let Linear { kernels, product, .. } = self;
         let epilogue = product.epilogue(with.as_deref());
         call.into_new(|stream, y| kernels.launch(stream, &x, &product.weight, Layout::Transposed, &epilogue, y))

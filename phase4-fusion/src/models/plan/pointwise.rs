@@ -1,7 +1,7 @@
 //! Kernels between two products, channels last: a BatchNorm or a sum that no product takes, and LayerNorm.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation as Memory;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::Node;
 
@@ -40,7 +40,7 @@ impl PlannedKernel for Pointwise {
         "channels last".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let (channels, image) = ColumnRange::split(with.as_deref(), self.range);
         let (scale, shift, activation) = (self.scale.as_ref(), self.shift.as_ref(), self.activation);
         let terms = Terms { scale, shift, activation, channels, image };
@@ -70,7 +70,7 @@ impl PlannedKernel for LayerNorm {
         "channels last".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         let LayerNorm { kernels, weight, bias, eps } = self;
         call.into_new(|stream, y| kernels.launch(stream, &x, [weight, bias], *eps, y))
     }

@@ -1,7 +1,7 @@
 //! Pooling of images channels last.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::Node;
 
@@ -17,7 +17,7 @@ impl PlannedKernel for MaxPool {
         "channels last".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.launch(stream, &x, y))
     }
 }
@@ -27,7 +27,7 @@ impl PlannedKernel for AveragePool {
         "channels last".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Activation> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         call.into_new(|stream, y| self.launch(stream, &x, y))
     }
 }

@@ -1,7 +1,7 @@
 //! Sums over ranks, with the operations that follow them: the one launch of a plan that other ranks take part in.
 
 use common::prelude::*;
-use phase3_all_layers::backends::workspace::Activation as Memory;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::{Node, Operand, Source};
 
@@ -18,11 +18,11 @@ use crate::models::runner::Flowing;
 #[derive(Debug)]
 pub struct RankSum<'p> {
     /// This rank's.
-    pub terms: Memory,
+    pub terms: Intermediate,
     /// Added last, of the shape of `terms`; a rank's own.
     pub image: Option<Flowing<'p>>,
-    /// Memory of the result, of the shape and type of `terms`.
-    pub y: Memory,
+    /// Intermediate of the result, of the shape and type of `terms`.
+    pub y: Intermediate,
     /// Applied to each sum before.
     pub finish: &'p Finish,
 }

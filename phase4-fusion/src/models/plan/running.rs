@@ -2,7 +2,7 @@
 
 use common::prelude::*;
 use phase3_all_layers::backends::Unfused;
-use phase3_all_layers::backends::workspace::Activation;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::commands::video::Denoiser;
 use phase3_all_layers::nn::Module;
 use phase3_all_layers::nn::schedule::{self, Step};
@@ -19,7 +19,7 @@ pub struct Running<'p> {
     pass: &'p Flow,
     steps: schedule::Running<'p, Unfused>,
     /// Terms that other ranks may still read, until all ranks have come to the next sum.
-    read_by_others: Option<Activation>,
+    read_by_others: Option<Intermediate>,
 }
 
 impl<'p> Running<'p> {
@@ -35,12 +35,12 @@ impl<'p> Running<'p> {
             match &launch.work {
                 Work::RankSum(finish) => {
                     let terms = x.own()?;
-                    let y = pass.activation_of(terms.shape(), terms.element_type(), terms.format())?;
+                    let y = pass.intermediate_of(terms.shape(), terms.element_type(), terms.format())?;
                     return Ok(Some(RankSum { terms, image: with, y, finish }));
                 }
                 Work::Kernel(kernel) => {
                     let result = kernel.run(launch.call(pass), x, with)?;
-                    self.steps.resume(Flowing::made(pass, result));
+                    self.steps.resume(Flowing::result(pass, result));
                     pass.queue(launch.kind, |stream| note(number, stream))?;
                 }
             }
@@ -51,7 +51,7 @@ impl<'p> Running<'p> {
     /// The pass goes on with the result of the sum that [`Running::to_next_sum`] came to.
     pub fn summed(&mut self, sum: RankSum<'p>) {
         self.read_by_others = Some(sum.terms);
-        self.steps.resume(Flowing::made(self.pass, sum.y));
+        self.steps.resume(Flowing::result(self.pass, sum.y));
     }
 
     /// The outputs of a pass whose launches are all queued.

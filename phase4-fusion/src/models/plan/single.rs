@@ -7,7 +7,7 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 use phase2_conv_bn::{conv, gemm};
 use phase3_all_layers::backends::Unfused;
-use phase3_all_layers::backends::workspace::Activation as Memory;
+use phase3_all_layers::backends::workspace::Intermediate;
 use phase3_all_layers::nn::graph::{Node, Operand};
 use phase3_all_layers::nn::{Backend, Operation};
 
@@ -34,7 +34,7 @@ impl PlannedKernel for Plain {
         "phase 3".to_owned()
     }
 
-    fn run<'p>(&'p self, _: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, _: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         Unfused::run(&self.layer, x, with)
     }
 
@@ -44,7 +44,7 @@ impl PlannedKernel for Plain {
 }
 
 /// The result of a product that is added to its second operand where that lies: its memory, and the factor of what it holds.
-fn onto<'p>(call: &Call<'p>, with: Option<Flowing<'p>>) -> Result<(Memory, f32)> {
+fn onto<'p>(call: &Call<'p>, with: Option<Flowing<'p>>) -> Result<(Intermediate, f32)> {
     match with {
         Some(with) => Ok((with.own()?, 1.0)),
         None => Ok((call.result()?, 0.0)),
@@ -69,7 +69,7 @@ impl PlannedKernel for Convolution {
         format!("conv {}", self.step)
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let Convolution { kernels, weight, prepared, bias, relu, params, .. } = self;
         let (mut y, beta) = onto(&call, with)?;
         let epilogue = gemm::Epilogue { alpha: 1.0, beta, bias: bias.as_ref(), relu: *relu };
@@ -102,7 +102,7 @@ impl PlannedKernel for Linear {
         "product".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let Linear { kernels, weight, bias, relu } = self;
         let (mut y, beta) = onto(&call, with)?;
         let epilogue = gemm::Epilogue { alpha: 1.0, beta, bias: Some(bias), relu: *relu };
@@ -129,7 +129,7 @@ impl PlannedKernel for Sum {
         "planes".to_owned()
     }
 
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Memory> {
+    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let (channels, image) = ColumnRange::split(with.as_deref(), self.range);
         let terms = planes::Terms { activation: self.activation, channels, image };
         call.into_new(|stream, y| self.kernels.launch(stream, &x, &terms, y))
