@@ -229,6 +229,11 @@ impl Graph {
     }
     // ANCHOR_END: part
 
+    /// The nodes that work on a node's result, in their order.
+    pub fn users(&self, node: usize) -> impl Iterator<Item = usize> {
+        (0..self.nodes.len()).filter(move |&user| self.nodes[user].takes(node))
+    }
+
     /// How many operands, and outputs, a node's result is.
     fn uses(&self, node: usize) -> usize {
         let operands = self.nodes.iter().flat_map(Node::operands).chain(&self.outputs);

@@ -158,6 +158,15 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// Of an image \[N, C, H, W\] and a filter \[K, C, R, S\].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they do not fit.
+    pub fn new(input: [usize; 4], filter: [usize; 4], params: Conv2dParams) -> Result<Layer> {
+        let output = params.output_shape(&Tensor::shape_only(&input), &Tensor::shape_only(&filter))?;
+        Ok(Layer { input, filter, output, stride: params.stride[0], padding: params.padding[0] })
+    }
+
     /// Pixels of the output: rows of the product.
     fn pixels(&self) -> usize {
         let [n, _, p, q] = self.output;
@@ -211,22 +220,15 @@ impl Conv {
         epilogue: &Epilogue<'_>,
         y: &mut Tensor,
     ) -> Result<()> {
-        let output = params.output_shape(x, w)?;
+        let layer = Layer::new(x.dims4()?, w.dims4()?, params)?;
+        let output @ [_, out_channels, ..] = layer.output;
         y.expect_shape("conv's y", &output)?;
-        let [_, out_channels, ..] = output;
         for (what, tensor) in [("conv's scale", epilogue.scale), ("conv's shift", epilogue.shift)] {
             tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &[out_channels]))?;
         }
         for (what, tensor) in [("conv's residual", epilogue.residual), ("conv's later image", epilogue.later.image)] {
             tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &output))?;
         }
-        let layer = Layer {
-            input: x.dims4()?,
-            filter: w.dims4()?,
-            output,
-            stride: params.stride[0],
-            padding: params.padding[0],
-        };
         let refuse = |reason: String| Error::Unsupported {
             what: format!("convolution `{}` of {}", self.name, layer.name()),
             device: stream.device().short_name(),

@@ -67,14 +67,13 @@ impl ConvProblem {
     ) -> Result<ConvProblem> {
         let rounded = |shape: &[usize], seed: u64| Tensor::random(shape, seed).to_type(precision.input());
         let (x, w) = (rounded(&input, 1)?, rounded(&filter, 2)?);
-        let output = params.output_shape(&x, &w)?;
-        let channels = output[1];
+        let layer = Layer::new(input, filter, params)?;
+        let output @ [images, channels, ..] = layer.output;
         let (scale, shift) = (Tensor::random(&[channels], 3), Tensor::random(&[channels], 4));
         let residual = rounded(&output, 5)?;
         let nhwc = |tensor: &Tensor| tensor.to_format(MemoryFormat::Nhwc);
         let (x, w, residual) = (nhwc(&x)?, nhwc(&w)?, nhwc(&residual)?);
-        let layer = Layer { input, filter, output, stride: params.stride[0], padding: params.padding[0] };
-        let columns = Tensor::random(&[output[0], channels + MORE], 6);
+        let columns = Tensor::random(&[images, channels + MORE], 6);
         let expected = expected(&layer, [&x, &w, &residual], [&scale, &shift, &columns], precision, finish)?;
         let on_device = |tensor: &Tensor| tensor.to_device(device);
         Ok(ConvProblem {

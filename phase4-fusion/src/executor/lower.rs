@@ -64,10 +64,10 @@ impl Held {
 
     /// Fails unless it lies as [rows, channels] without gaps.
     fn plain(&self) -> Result<u32> {
-        match self.at.channel == 1 && self.at.pixel as usize == self.channels {
-            true => Ok(self.at.offset),
-            false => Err(unsupported("a second operand that is an input in planes", "it is read channels last")),
+        if self.at.channel == 1 && self.at.pixel as usize == self.channels {
+            return Ok(self.at.offset);
         }
+        Err(unsupported("a second operand that is an input in planes", "it is read channels last"))
     }
 }
 
@@ -472,10 +472,8 @@ impl Lowering {
             });
             (f64::from(bias.map_or(0.0, |bias| bias[out])) + of_norm) as f32
         };
-        let bias_at = match bias.is_some() || norm.is_some() {
-            true => self.store((0..outputs).map(shift).collect::<Vec<_>>())?,
-            false => NONE,
-        };
+        let has_shift = bias.is_some() || norm.is_some();
+        let bias_at = if has_shift { self.store((0..outputs).map(shift).collect::<Vec<_>>())? } else { NONE };
         Ok((weight_at, pitch as u32, bias_at))
     }
 

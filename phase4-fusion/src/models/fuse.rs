@@ -110,16 +110,8 @@ pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
     for at in 0..graph.nodes.len() {
         let [Operation::Attention { heads }] = graph.nodes[at].operations[..] else { continue };
         let Source::Node(before) = graph.nodes[at].x.source else { continue };
-        let takes = |node: &Node, made: usize| {
-            [Some(&node.x), node.with.as_ref()]
-                .into_iter()
-                .flatten()
-                .any(|operand| operand.source == Source::Node(made))
-        };
-        let of =
-            |made: usize| (0..graph.nodes.len()).filter(|&node| takes(&graph.nodes[node], made)).collect::<Vec<_>>();
-        let (users, after) = (of(before), of(at));
-        let [behind] = after[..] else { continue };
+        let users = |node| graph.users(node).collect::<Vec<_>>();
+        let [behind] = users(at)[..] else { continue };
         let ([Operation::Linear { weight: qkv, bias }], [Operation::Linear { weight: out, bias: out_bias }, ..]) =
             (&graph.nodes[before].operations[..], &graph.nodes[behind].operations[..])
         else {
@@ -128,8 +120,8 @@ pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
         let (&[columns, inputs], &[outputs, channels]) = (qkv.shape(), out.shape()) else { continue };
         let head = channels / heads.max(1);
         let filled = head.next_multiple_of(multiple);
-        // Who takes what is filled up has to know.
-        if users != [at]
+        // Each node that works on filled heads has to know.
+        if users(before) != [at]
             || graph.is_output(before)
             || graph.is_output(at)
             || graph.nodes[behind].x.source != Source::Node(at)

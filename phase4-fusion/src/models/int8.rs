@@ -269,10 +269,10 @@ pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images:
         let bytes = |value: &Tensor, from: usize| -> Result<Tensor> {
             let times = 1.0 / scales.step(from)?;
             let nearest = |value: &f32| (f16::from_f32(*value).to_f32() * times).round_ties_even().clamp(-128.0, 127.0);
-            match in_bytes(from) {
-                true => value.to_host(),
-                false => Tensor::from_vec(value.shape(), value.as_slice()?.iter().map(nearest).collect()),
+            if in_bytes(from) {
+                return value.to_host();
             }
+            Tensor::from_vec(value.shape(), value.as_slice()?.iter().map(nearest).collect())
         };
         let y_step = if in_bytes(number) { scales.step(number)? } else { 1.0 };
         let parts = quantized(&node.operations, scales.step(before)?, y_step, scales.weights)?;

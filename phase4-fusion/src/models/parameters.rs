@@ -77,9 +77,10 @@ pub fn linear_of_basis(operation: &Operation) -> Result<Option<Operation>> {
     let length = |row: &[f32]| row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt().max(SHORTEST);
     let lengths: Vec<f64> = values.chunks(columns.max(1)).map(length).collect();
     let at = |row: usize, column: usize| (f64::from(values[row * columns + column]) / lengths[row]) as f32;
-    let weight = match transposed {
-        true => Tensor::from_fn(&[latent, columns], |at_| at(at_[0], at_[1])),
-        false => Tensor::from_fn(&[columns, latent], |at_| at(at_[1], at_[0])),
+    let weight = if *transposed {
+        Tensor::from_fn(&[latent, columns], |index| at(index[0], index[1]))
+    } else {
+        Tensor::from_fn(&[columns, latent], |index| at(index[1], index[0]))
     };
     let bias = Tensor::zeros(&weight.shape()[..1]);
     Ok(Some(Operation::Linear { weight: Arc::new(weight), bias: Arc::new(bias) }))

@@ -166,12 +166,11 @@ impl Ranks {
                 let streams = self.streams();
                 self.launch_all(&streams)?;
                 // The simulator queues what waits for other devices' launches at once, or not at all.
-                self.passes = match streams[0].device().is_sim() {
-                    true => Passes::Plain,
-                    false => {
-                        let graphs = capture_all(&streams, Vec::new(), &mut |recordings| self.launch_all(recordings))?;
-                        Passes::Graphs(graphs.iter().map(Graph::instantiate).collect::<Result<_>>()?)
-                    }
+                self.passes = if streams[0].device().is_sim() {
+                    Passes::Plain
+                } else {
+                    let graphs = capture_all(&streams, Vec::new(), &mut |recordings| self.launch_all(recordings))?;
+                    Passes::Graphs(graphs.iter().map(Graph::instantiate).collect::<Result<_>>()?)
                 };
             }
         }

@@ -126,14 +126,10 @@ fn per_channel(graph: &Graph, node: &Node) -> Option<usize> {
     only_user(graph, with).filter(|_| is_linear).map(|_| with)
 }
 
-fn takes(node: &Node, made: usize) -> bool {
-    [Some(&node.x), node.with.as_ref()].into_iter().flatten().any(|operand| operand.source == Source::Node(made))
-}
-
-fn only_user(graph: &Graph, made: usize) -> Option<usize> {
-    let mut users = (0..graph.nodes.len()).filter(|&node| takes(&graph.nodes[node], made));
+fn only_user(graph: &Graph, node: usize) -> Option<usize> {
+    let mut users = graph.users(node);
     let user = users.next()?;
-    (users.next().is_none() && !graph.is_output(made)).then_some(user)
+    (users.next().is_none() && !graph.is_output(node)).then_some(user)
 }
 
 /// Of each node, whether it needs an input that is an image, directly or not.

@@ -108,9 +108,10 @@ impl Calibration {
                 Ok((relative_error(found.as_slice()?, output)?, differences.len() - 1))
             };
             let mut candidate = |format| {
-                let refused = match grouped.contains(&at) && format != Arithmetic::F32 {
-                    true => Some("it is launched with others, in f32".to_owned()),
-                    false => kernels.refuse(node, format)?,
+                let refused = if grouped.contains(&at) && format != Arithmetic::F32 {
+                    Some("it is launched with others, in f32".to_owned())
+                } else {
+                    kernels.refuse(node, format)?
                 };
                 let (error, difference) = match (refused, format) {
                     (Some(reason), _) => (Err(reason), None),
@@ -119,10 +120,8 @@ impl Calibration {
                 };
                 Ok(Candidate { format, error, difference })
             };
-            let candidates = match is_product(node) {
-                true => FORMATS.into_iter().map(&mut candidate).collect::<Result<_>>()?,
-                false => Vec::new(),
-            };
+            let formats = FORMATS.into_iter().filter(|_| is_product(node));
+            let candidates = formats.map(&mut candidate).collect::<Result<_>>()?;
             layers.push(Layer { name: plan::names(&node.operations), largest: results[at], candidates });
         }
         let square = dot(output, output);
@@ -306,22 +305,13 @@ impl Kernels {
             }
             Operation::Conv2d { weight, params, .. } => {
                 let [k, c, r, s] = weight.dims4()?;
-                let ([n, _, h, w], [_, _, p, q]) = {
-                    let x = Tensor::shape_only(&node.x.shape);
-                    (x.dims4()?, params.output_shape(&x, weight)?)
-                };
+                let [n, _, h, w] = Tensor::shape_only(&node.x.shape).dims4()?;
                 let outputs = k.next_multiple_of(step);
-                let with = |channels: usize| {
-                    let layer = conv::Layer {
-                        input: [n, channels, h, w],
-                        filter: [outputs, channels, r, s],
-                        output: [n, outputs, p, q],
-                        stride: params.stride[0],
-                        padding: params.padding[0],
-                    };
-                    conv.explain(&layer, *params, precision).err()
+                let refusal = |channels: usize| {
+                    let layer = conv::Layer::new([n, channels, h, w], [outputs, channels, r, s], *params)?;
+                    Ok::<_, Error>(conv.explain(&layer, *params, precision).err())
                 };
-                Ok(with(c).and_then(|_| with(c.next_multiple_of(step))))
+                Ok(if refusal(c)?.is_none() { None } else { refusal(c.next_multiple_of(step))? })
             }
             Operation::Linear { weight, .. } => {
                 let &[outputs, inputs] = weight.shape() else { return Ok(Some("it has no rows".to_owned())) };

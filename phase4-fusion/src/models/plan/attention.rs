@@ -1,16 +1,7 @@
 //! Attention whose scores are never in memory.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::Node;
-
-use super::launch::{Call, Description, PlannedKernel};
-use super::refusal::{Choice, Refusal};
-use super::value::{Form, PlacedValue};
-use super::{Cores, Planner};
+use super::prelude::*;
 use crate::attention::{self, Products};
-use crate::models::runner::Flowing;
 
 /// Attention in the type that values have.
 #[derive(Clone, Debug)]

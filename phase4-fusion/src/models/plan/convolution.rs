@@ -1,21 +1,11 @@
 //! Convolutions on tensor cores, with the epilogue of their chain.
 
-use common::prelude::*;
 use common::reference::Conv2dParams;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::Node;
 
-use super::launch::{Call, Description, PlannedKernel};
 use super::pointwise::Pointwise;
-use super::product::{Added, ColumnRange, Product};
-use super::refusal::{Choice, Refusal};
-use super::value::PlacedValue;
-use super::{Cores, Planner};
+use super::prelude::*;
 use crate::conv;
-use crate::models::fuse::{Addition, EpilogueSpec};
 use crate::models::parameters::{filled_up, rounded, scale_shift};
-use crate::models::runner::Flowing;
 
 /// A convolution with its epilogue.
 #[derive(Debug)]
@@ -61,22 +51,16 @@ impl Planner<'_> {
         let image = Tensor::shape_only(&node.x.shape);
         let ([n, _, h, w], shape) = (image.dims4()?, params.output_shape(&image, weight)?);
         let outputs = cores.filled(k);
-        let fits = |channels| {
-            let layer = conv::Layer {
-                input: [n, channels, h, w],
-                filter: [outputs, channels, r, s],
-                output: [n, outputs, shape[2], shape[3]],
-                stride: params.stride[0],
-                padding: params.padding[0],
-            };
-            cores.conv.explain(&layer, *params, cores.precision).map(|choice| (layer, choice))
+        let fits = |channels| -> Choice<_> {
+            let layer = conv::Layer::new([n, channels, h, w], [outputs, channels, r, s], *params)?;
+            let choice = cores.conv.explain(&layer, *params, cores.precision).map_err(Refusal::ByKernel)?;
+            Ok((layer, choice))
         };
         // As it is, if a kernel takes that; else filled up to whole steps.
         let (layer, choice) = match self.last(cores, &node.x)? {
             Some(place) => fits(place.form.shape[1]),
             None => fits(c).or_else(|_| fits(cores.filled(c))),
-        }
-        .map_err(Refusal::ByKernel)?;
+        }?;
         let inputs = layer.input[1];
         let (from, form) = (cores.last(layer.input, inputs), cores.last(layer.output, outputs));
         let x = self.channels_last(cores, &node.x, &from)?.ok_or(Refusal::OtherImage)?;

@@ -1,19 +1,12 @@
 //! Products of bytes, with sums in i32.
 
-use common::prelude::*;
 use common::reference::Conv2dParams;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::{Node, Source};
 
-use super::launch::{Call, Description, PlannedKernel, bytes_of};
-use super::value::{Form, PlacedValue};
-use super::{Cores, Planner};
+use super::prelude::*;
 use crate::conv::{self, s8};
 use crate::models::Arithmetic;
 use crate::models::int8::{self, Scales};
 use crate::models::parameters::filled_up;
-use crate::models::runner::Flowing;
 
 /// A product of bytes with its epilogue.
 #[derive(Debug)]
@@ -81,15 +74,8 @@ impl Planner<'_> {
         };
         let outputs = with.as_ref().map_or_else(|| k.next_multiple_of(s8::CHANNELS), |(with, _)| with.shape[1]);
         let &[n, inputs, h, w] = &x.shape[..] else { return Ok(None) };
-        let filter = Tensor::shape_only(&[k, inputs, r, s]);
-        let [_, _, p, q] = params.output_shape(&Tensor::shape_only(&x.shape), &filter)?;
-        let layer = conv::Layer {
-            input: [n, inputs, h, w],
-            filter: [outputs, inputs, r, s],
-            output: [n, outputs, p, q],
-            stride: params.stride[0],
-            padding: params.padding[0],
-        };
+        let layer = conv::Layer::new([n, inputs, h, w], [outputs, inputs, r, s], *params)?;
+        let [.., p, q] = layer.output;
         let tile = in_bytes.kernels.explain(&layer, *params).map_err(Error::Invalid)?;
         let wide = in_bytes.wide.contains(&number);
         let y_step = if wide { 1.0 } else { in_bytes.scales.of(Source::Node(number))? };

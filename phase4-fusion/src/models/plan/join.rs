@@ -1,15 +1,8 @@
 //! Two images joined, and one enlarged, channels last.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::graph::Node;
-use phase3_all_layers::nn::{Operation, second};
+use phase3_all_layers::nn::second;
 
-use super::launch::{Call, Description, PlannedKernel};
-use super::refusal::{Choice, Refusal};
-use super::value::PlacedValue;
-use super::{Cores, Planner};
-use crate::models::runner::Flowing;
+use super::prelude::*;
 use crate::nhwc::{Concatenate, Upsample};
 
 impl PlannedKernel for Concatenate {

@@ -1,82 +1,39 @@
 //! Changes of layout and type, where a value is wanted in a form that it does not have yet.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::graph::{Node, Operand, Source};
-
-use super::launch::{Call, Description, PlannedKernel};
-use super::refusal::{Choice, Refusal};
-use super::value::{Form, Place, PlacedValue};
-use super::{Cores, Planner};
+use super::prelude::*;
 use crate::conv::s8;
 use crate::gemm::Precision;
-use crate::models::runner::Flowing;
 use crate::nhwc::Convert;
 use crate::recast::Recast;
 
 /// Channels that a change of type takes at once.
 const EIGHT: usize = 8;
 
-/// From planes, or rows, to channels last.
+/// A change of layout or type.
 #[derive(Debug)]
-struct ToChannelsLast(Convert);
+enum Conversion {
+    /// From planes, or rows.
+    ToChannelsLast(Convert),
+    /// From channels last to planes, or rows.
+    ToPlanes(Convert),
+    /// To another type channels last, each value times a factor.
+    ToType(Recast, f32),
+    /// From f16 to bytes of one step.
+    ToBytes(s8::ConvS8, f32),
+}
 
-impl PlannedKernel for ToChannelsLast {
+impl PlannedKernel for Conversion {
     fn name(&self) -> String {
         "convert".to_owned()
     }
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.0.to_channels_last(stream, &x, y))
-    }
-}
-
-/// From channels last to planes, or rows.
-#[derive(Debug)]
-struct ToPlanes(Convert);
-
-impl PlannedKernel for ToPlanes {
-    fn name(&self) -> String {
-        "convert".to_owned()
-    }
-
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.0.to_channels_first(stream, &x, y))
-    }
-}
-
-/// To another type channels last.
-#[derive(Debug)]
-struct ToType {
-    kernels: Recast,
-    /// Each value times this.
-    times: f32,
-}
-
-impl PlannedKernel for ToType {
-    fn name(&self) -> String {
-        "convert".to_owned()
-    }
-
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.kernels.launch(stream, &x, self.times, y))
-    }
-}
-
-/// From f16 to bytes of one step.
-#[derive(Debug)]
-struct ToBytes {
-    kernels: s8::ConvS8,
-    step: f32,
-}
-
-impl PlannedKernel for ToBytes {
-    fn name(&self) -> String {
-        "convert".to_owned()
-    }
-
-    fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.kernels.quantize(stream, &x, self.step, y))
+        call.into_new(|stream, y| match self {
+            Conversion::ToChannelsLast(kernels) => kernels.to_channels_last(stream, &x, y),
+            Conversion::ToPlanes(kernels) => kernels.to_channels_first(stream, &x, y),
+            Conversion::ToType(kernels, factor) => kernels.launch(stream, &x, *factor, y),
+            Conversion::ToBytes(kernels, step) => kernels.quantize(stream, &x, *step, y),
+        })
     }
 }
 
@@ -94,7 +51,7 @@ impl Planner<'_> {
     }
 
     fn to_channels_last(&mut self, cores: &Cores, from: Operand, form: Form) -> Place {
-        let kernel = ToChannelsLast(cores.convert.clone());
+        let kernel = Conversion::ToChannelsLast(cores.convert.clone());
         self.push(Description::conversion("for tensor cores"), kernel, from, None, form)
     }
 
@@ -115,7 +72,7 @@ impl Planner<'_> {
                     _ => shape,
                 };
                 let description = Description::conversion("what follows takes f32 planes");
-                let kernel = ToPlanes(cores.convert.clone());
+                let kernel = Conversion::ToPlanes(cores.convert.clone());
                 let place = self.push(description, kernel, from.operand(), None, Form::planes(&planes));
                 let source = place.source;
                 self.value(operand.source).places.push(place);
@@ -177,14 +134,14 @@ impl Planner<'_> {
         Ok(self.to_channels_last(cores, from, cores.rows(rows, columns)))
     }
 
-    /// `from` in the type and with the channels of `form`, each value times `times`.
-    fn recast(&mut self, from: Operand, form: Form, times: f32) -> Result<Place> {
+    /// `from` in the type and with the channels of `form`, each value times `factor`.
+    fn recast(&mut self, from: Operand, form: Form, factor: f32) -> Result<Place> {
         let kernels = match &self.recast {
             Some(loaded) => loaded.clone(),
             None => self.recast.insert(Recast::load(self.device)?).clone(),
         };
         let description = Description::conversion(format!("to {}", form.element));
-        Ok(self.push(description, ToType { kernels, times }, from, None, form))
+        Ok(self.push(description, Conversion::ToType(kernels, factor), from, None, form))
     }
 
     /// The value in bytes or 8-bit floats, channels last, in units of `step`: an image, or rows as images of one pixel.
@@ -228,7 +185,7 @@ impl Planner<'_> {
             matches!(from.source, Source::Node(launch) if self.launches[launch].form.element == ElementType::F16);
         let place = match &self.in_bytes {
             Some(in_bytes) if element == ElementType::I8 && is_f16 && from.shape == form.shape => {
-                let kernel = ToBytes { kernels: in_bytes.kernels.clone(), step };
+                let kernel = Conversion::ToBytes(in_bytes.kernels.clone(), step);
                 let description = Description::conversion("f16 to bytes, one step for all");
                 self.push(Description { layers: "quantise".to_owned(), ..description }, kernel, from, None, form)
             }

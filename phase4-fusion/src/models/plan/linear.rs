@@ -1,20 +1,10 @@
 //! Linear layers on tensor cores: over rows in planes, over the pixels of images channels last, and in 8-bit floats.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::{Node, Operand, Source};
-
-use super::launch::{Call, Description, PlannedKernel};
-use super::product::{Added, Product};
-use super::refusal::{Choice, Refusal, Refused};
-use super::value::{Form, Place, PlacedValue};
-use super::{Cores, Planner};
+use super::prelude::*;
 use crate::conv::s8;
 use crate::gemm::{self, Layout, Precision};
-use crate::models::fuse::{EpilogueSpec, SideBySide};
+use crate::models::fuse::SideBySide;
 use crate::models::parameters::{filled_up, rounded};
-use crate::models::runner::Flowing;
 use crate::models::{Arithmetic, e4m3, int8};
 
 /// A linear layer with its epilogue.

@@ -60,6 +60,22 @@ use crate::nhwc::{Convert, LayerNorm, Pointwise};
 use crate::planes;
 use crate::recast::Recast;
 
+/// Imports of each family's file.
+mod prelude {
+    pub(super) use common::prelude::*;
+    pub(super) use phase3_all_layers::backends::workspace::Intermediate;
+    pub(super) use phase3_all_layers::nn::Operation;
+    pub(super) use phase3_all_layers::nn::graph::{Node, Operand, Source};
+
+    pub(super) use super::launch::{Call, Description, PlannedKernel, bytes_of, names};
+    pub(super) use super::product::{Added, ColumnRange, Product};
+    pub(super) use super::refusal::{Choice, Refusal, Refused};
+    pub(super) use super::value::{Form, Place, PlacedValue};
+    pub(super) use super::{Cores, Planner};
+    pub(super) use crate::models::fuse::{Addition, EpilogueSpec};
+    pub(super) use crate::models::runner::Flowing;
+}
+
 /// Error bound in f32 that every implementation of the course keeps to.
 const IN_F32: f64 = 1e-5;
 

@@ -1,19 +1,8 @@
 //! Kernels between two products, channels last: a BatchNorm or a sum that no product takes, and LayerNorm.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::Node;
-
-use super::launch::{Call, Description, PlannedKernel, bytes_of};
-use super::product::ColumnRange;
-use super::refusal::{Choice, Refusal};
-use super::value::PlacedValue;
-use super::{Cores, Planner};
+use super::prelude::*;
 use crate::gemm::Activation;
-use crate::models::fuse::EpilogueSpec;
 use crate::models::parameters::scale_shift;
-use crate::models::runner::Flowing;
 use crate::nhwc::{self, Terms};
 
 /// y = activation(scale · x + shift) + the second operand.

@@ -1,15 +1,6 @@
 //! Pooling of images channels last.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::Node;
-
-use super::launch::{Call, Description, PlannedKernel};
-use super::refusal::{Choice, Refusal};
-use super::value::{Form, PlacedValue};
-use super::{Cores, Planner};
-use crate::models::runner::Flowing;
+use super::prelude::*;
 use crate::nhwc::{AveragePool, MaxPool};
 
 impl PlannedKernel for MaxPool {

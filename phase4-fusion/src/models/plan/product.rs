@@ -1,10 +1,6 @@
 //! [`Product`]: parameters of a product on tensor cores with its epilogue, whichever kernel multiplies.
 
-use common::prelude::*;
-use phase3_all_layers::nn::graph::Operand;
-
-use super::Planner;
-use super::launch::bytes_of;
+use super::prelude::*;
 use crate::gemm::{Activation, Columns, Epilogue, Later};
 use crate::models::parameters::{ScaleShift, vector};
 

@@ -1,18 +1,10 @@
 //! Sums over ranks, with the operations that follow them: the one launch of a plan that other ranks take part in.
 
-use common::prelude::*;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::{Node, Operand, Source};
-
-use super::Planner;
-use super::launch::{Description, Work};
+use super::launch::Work;
 use super::layout::nowhere;
-use super::value::{Form, PlacedValue};
+use super::prelude::*;
 use crate::gemm::Activation;
-use crate::models::fuse::{Addition, EpilogueSpec};
 use crate::models::parameters::scale_shift;
-use crate::models::runner::Flowing;
 
 /// A sum over ranks that a rank's pass has come to: all ranks' terms are added, finished and stored on each.
 #[derive(Debug)]

@@ -3,23 +3,15 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use common::prelude::*;
 use common::reference::Conv2dParams;
 use phase2_conv_bn::{conv, gemm};
 use phase3_all_layers::backends::Unfused;
-use phase3_all_layers::backends::workspace::Intermediate;
-use phase3_all_layers::nn::graph::{Node, Operand};
-use phase3_all_layers::nn::{Backend, Operation};
+use phase3_all_layers::nn::Backend;
 
-use super::Planner;
-use super::launch::{Call, Description, PlannedKernel, bytes_of, names};
-use super::product::ColumnRange;
-use super::refusal::{Choice, Refusal, Refused};
-use super::value::{Form, Place, PlacedValue};
+use super::prelude::*;
 use crate::gemm::Activation;
 use crate::models::fuse;
 use crate::models::parameters::folded;
-use crate::models::runner::Flowing;
 use crate::planes;
 
 /// A layer of phase 3.
