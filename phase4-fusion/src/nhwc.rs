@@ -1,4 +1,4 @@
-//! What lies between products channels last: conversions, pooling, sums, joined images, LayerNorm. Compute capability 9.0 and up, as the
+//! Kernels between products, channels last: conversions, pooling, sums, joined images, LayerNorm. Compute capability 9.0 and up, as the
 //! convolutions that they stand between.
 //!
 //! | kernel | the idea |
@@ -149,7 +149,7 @@ struct Planes {
 }
 
 impl Planes {
-    /// Of an f32 image \[N, C, H, W\], or rows \[…, C\] of its pixels, and one channels last \[N, C' ≥ C, H, W\].
+    /// Sizes of an f32 image \[N, C, H, W\], or rows \[…, C\] of its pixels, and one channels last \[N, C' ≥ C, H, W\].
     fn of(what: &str, planes: &Tensor, last: &Tensor) -> Result<Planes> {
         let [n, padded, h, w] = last.dims4()?;
         let ([images, channels, ..], [h, w]) = match *planes.shape() {
@@ -376,7 +376,7 @@ impl AveragePool {
     }
 }
 
-/// What is done to each value, in this order.
+/// Operations on each value, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms<'a> {
     /// \[C'\] of f32, times each channel.
@@ -387,7 +387,7 @@ pub struct Terms<'a> {
     pub activation: Activation,
     /// Added to each pixel of an image's channel.
     pub channels: Option<Columns<'a>>,
-    /// Of x's shape, type and format, added.
+    /// An image of x's shape, type and format, added.
     pub image: Option<&'a Tensor>,
 }
 
@@ -596,13 +596,13 @@ pub struct LayerNorm {
     whole: Vec<Kernels>,
     /// For channels that were filled up.
     any: Kernels,
-    /// Of a block.
+    /// Threads of a block.
     threads: u32,
 }
 
 /// Lanes that share a pixel, and how many of its vectors each of them holds: of those that hold all, the first is the best.
 const HELD: [(usize, usize); 4] = [(8, 5), (16, 5), (32, 5), (32, 10)];
-/// Of the kernel for channels that were filled up.
+/// Lanes and vectors of the kernel for channels that were filled up.
 const ANY: (usize, usize) = HELD[HELD.len() - 1];
 
 impl LayerNorm {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bench::record::Record;
 use common::prelude::*;
-use phase4_fusion::conv::{self, Layer};
+use phase4_fusion::conv::{self, Size};
 use phase4_fusion::gemm::{self, Layout, Precision};
 
 /// Multiprocessors of an H200.
@@ -29,7 +29,7 @@ fn the_tile_that_is_chosen_is_close_to_the_fastest() {
             products.choice([rows, columns, depth], precision, Layout::Transposed, H200)
         } else {
             let (input, filter) = ([1, depth, rows, 1], [columns, depth, 1, 1]);
-            let layer = Layer { input, filter, output: [1, columns, rows, 1], stride: 1, padding: 0 };
+            let layer = Size { input, filter, output: [1, columns, rows, 1], stride: 1, padding: 0 };
             convolutions.choice(&layer, precision, H200)
         };
         let chosen = chosen.unwrap();

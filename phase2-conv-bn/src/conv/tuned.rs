@@ -49,7 +49,7 @@ pub struct Choice {
     pub tile: Option<&'static str>,
     /// Among how many blocks the taps of a tile of the output, or the channels of a tile of a product, are cut.
     pub cuts: usize,
-    /// What the model expects on SMs of an H200, about; `None` where it has nothing to compare.
+    /// Time that the model expects on SMs of an H200, about; `None` where it has nothing to compare.
     pub microseconds: Option<f64>,
 }
 

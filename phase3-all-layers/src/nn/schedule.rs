@@ -53,7 +53,7 @@ impl Schedule {
     /// A whole pass, each step of which `run` does: the outputs.
     ///
     /// # Errors
-    /// Those of `run`; as [`Running::next_step`].
+    /// Errors of `run`; as [`Running::next_step`].
     pub fn run<'p, B: Backend>(
         &'p self,
         inputs: Vec<Value<'p, B>>,

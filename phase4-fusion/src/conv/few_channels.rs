@@ -5,7 +5,7 @@ use common::device::{Module, Swizzle, TensorMapConfig};
 use common::prelude::*;
 use common::tensor::Element;
 
-use super::{Layer, Operands, PRECISIONS};
+use super::{Operands, PRECISIONS, Size};
 use crate::gemm::{Precision, ROW_BYTES, in_maps};
 use crate::tile::blocks_each;
 
@@ -82,20 +82,20 @@ impl FewChannels {
     }
 
     /// Values of an image's row that a tile needs, from one multiple of 16 bytes to another.
-    fn row_of_tile(&self, layer: &Layer, precision: Precision) -> usize {
-        let Layer { filter: [_, c, _, s], stride, .. } = *layer;
+    fn row_of_tile(&self, layer: &Size, precision: Precision) -> usize {
+        let Size { filter: [_, c, _, s], stride, .. } = *layer;
         let values = lead(layer, precision) + (self.tile[0] - 1) * stride * c + s * c;
         values.next_multiple_of(COPY_START / precision.input().size())
     }
 
     /// Rows of an image that a tile needs.
-    fn rows_of_tile(&self, layer: &Layer) -> usize {
+    fn rows_of_tile(&self, layer: &Size) -> usize {
         (self.tile[1] - 1) * layer.stride + layer.filter[2]
     }
 
     /// The kernel with the fewest steps that has all words of a window.
-    fn of(&self, layer: &Layer, precision: Precision) -> Option<&OfDepth> {
-        let Layer { filter: [_, c, r, s], .. } = *layer;
+    fn of(&self, layer: &Size, precision: Precision) -> Option<&OfDepth> {
+        let Size { filter: [_, c, r, s], .. } = *layer;
         let size = precision.input().size();
         let words = r * (lead(layer, precision) * size % WORD + s * c * size).div_ceil(WORD);
         let able = |of: &&OfDepth| of.precision == precision && of.steps * STEP_WORDS >= words;
@@ -103,8 +103,8 @@ impl FewChannels {
     }
 
     /// Why the kernels do not take a layer, if they do not.
-    pub(super) fn refusal(&self, layer: &Layer, precision: Precision) -> Option<String> {
-        let Layer { input: [_, c, _, w], filter: [_, _, r, s], stride, .. } = *layer;
+    pub(super) fn refusal(&self, layer: &Size, precision: Precision) -> Option<String> {
+        let Size { input: [_, c, _, w], filter: [_, _, r, s], stride, .. } = *layer;
         let size = precision.input().size();
         let most = self.kernels.iter().filter(|of| of.precision == precision).map(|of| of.steps * STEP_WORDS).max();
         if c * r * s == 0 || self.of(layer, precision).is_none() {
@@ -124,14 +124,14 @@ impl FewChannels {
     }
 
     /// Tiles of pixels, and those of channels.
-    fn tiles(&self, layer: &Layer) -> Option<[usize; 2]> {
+    fn tiles(&self, layer: &Size) -> Option<[usize; 2]> {
         let [n, k, p, q] = layer.output;
         let across = n.checked_mul(p.div_ceil(self.tile[1]))?.checked_mul(q.div_ceil(self.tile[0]))?;
         Some([across, k.div_ceil(self.channels)])
     }
 
     /// The number of blocks for a layer: no more than can work at once, a whole number for each tile of channels.
-    fn grid(&self, layer: &Layer, room: usize) -> Option<u32> {
+    fn grid(&self, layer: &Size, room: usize) -> Option<u32> {
         let [across, channels] = self.tiles(layer)?;
         u32::try_from(across.min((room / channels).max(1)).checked_mul(channels)?).ok()
     }
@@ -145,7 +145,7 @@ impl FewChannels {
     ) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
         let Operands { stream, epilogue, ref layer, .. } = *operands;
-        let Layer { input: [n, c, h, w], filter: [_, _, r, s], output: [_, k, p, q], stride, padding } = *layer;
+        let Size { input: [n, c, h, w], filter: [_, _, r, s], output: [_, k, p, q], stride, padding } = *layer;
         let of = self.of(layer, precision).ok_or_else(|| Error::Invalid("no kernel for this window".to_owned()))?;
         let size = T::TYPE.size();
         let (row, rows) = (self.row_of_tile(layer, precision), self.rows_of_tile(layer));
@@ -209,7 +209,7 @@ impl FewChannels {
 }
 
 /// Values between the start of a copy and the first window of its tile, which begins at the padding.
-fn lead(layer: &Layer, precision: Precision) -> usize {
+fn lead(layer: &Size, precision: Precision) -> usize {
     let of_start = COPY_START / precision.input().size();
     let padding = layer.padding * layer.filter[1];
     padding.next_multiple_of(of_start) - padding

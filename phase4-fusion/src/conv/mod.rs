@@ -113,7 +113,7 @@ impl Tuned {
     }
 
     /// The tile that is chosen for a layer on a GPU with this many SMs.
-    pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<ChosenTile> {
+    pub fn choice(&self, layer: &Size, precision: Precision, processors: usize) -> Option<ChosenTile> {
         self.0.tiles.choose_for(&layer.work(precision), precision, processors).map(LoadedTile::chosen)
     }
 
@@ -121,7 +121,7 @@ impl Tuned {
     ///
     /// # Errors
     /// The reason, in words.
-    pub fn explain(&self, layer: &Layer, params: Conv2dParams, precision: Precision) -> Result<Choice, String> {
+    pub fn explain(&self, layer: &Size, params: Conv2dParams, precision: Precision) -> Result<Choice, String> {
         self.0.plan(layer, params, precision).map(|plan| plan.choice(layer))
     }
 
@@ -144,7 +144,7 @@ impl Tuned {
 
 /// The sizes of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layer {
+pub struct Size {
     /// \[N, C, H, W\].
     pub input: [usize; 4],
     /// \[K, C, R, S\].
@@ -157,14 +157,14 @@ pub struct Layer {
     pub padding: usize,
 }
 
-impl Layer {
-    /// Of an image \[N, C, H, W\] and a filter \[K, C, R, S\].
+impl Size {
+    /// The convolution of an image \[N, C, H, W\] with a filter \[K, C, R, S\].
     ///
     /// # Errors
     /// [`Error::Shape`] if they do not fit.
-    pub fn new(input: [usize; 4], filter: [usize; 4], params: Conv2dParams) -> Result<Layer> {
+    pub fn new(input: [usize; 4], filter: [usize; 4], params: Conv2dParams) -> Result<Size> {
         let output = params.output_shape(&Tensor::shape_only(&input), &Tensor::shape_only(&filter))?;
-        Ok(Layer { input, filter, output, stride: params.stride[0], padding: params.padding[0] })
+        Ok(Size { input, filter, output, stride: params.stride[0], padding: params.padding[0] })
     }
 
     /// Pixels of the output: rows of the product.
@@ -180,7 +180,7 @@ impl Layer {
     }
 
     fn name(&self) -> String {
-        let Layer { input: [n, c, h, w], filter: [k, _, r, s], stride, padding, .. } = self;
+        let Size { input: [n, c, h, w], filter: [k, _, r, s], stride, padding, .. } = self;
         format!("{c}→{k}, {r}×{s} with stride {stride} and padding {padding}, over {n} images of {h}×{w}")
     }
 }
@@ -220,7 +220,7 @@ impl Conv {
         epilogue: &Epilogue<'_>,
         y: &mut Tensor,
     ) -> Result<()> {
-        let layer = Layer::new(x.dims4()?, w.dims4()?, params)?;
+        let layer = Size::new(x.dims4()?, w.dims4()?, params)?;
         let output @ [_, out_channels, ..] = layer.output;
         y.expect_shape("conv's y", &output)?;
         for (what, tensor) in [("conv's scale", epilogue.scale), ("conv's shift", epilogue.shift)] {
@@ -251,7 +251,7 @@ impl Conv {
     }
 
     /// The kernel for a layer, or why there is none.
-    fn plan(&self, layer: &Layer, params: Conv2dParams, precision: Precision) -> Result<Plan<'_>, String> {
+    fn plan(&self, layer: &Size, params: Conv2dParams, precision: Precision) -> Result<Plan<'_>, String> {
         refusal(layer, params, precision).map_or(Ok(()), Err)?;
         let whole_steps = refusal_of_tiles(layer, precision);
         if let (Some(few_channels), true) = (&self.few_channels, self.tiles.is_empty() || whole_steps.is_some()) {
@@ -307,7 +307,7 @@ impl Choice {
 }
 
 impl Plan<'_> {
-    fn choice(&self, layer: &Layer) -> Choice {
+    fn choice(&self, layer: &Size) -> Choice {
         match self {
             Plan::Tile { work, tile, .. } => Choice {
                 kernel: tile.geometry.name(),
@@ -321,8 +321,8 @@ impl Plan<'_> {
 }
 
 /// Why no kernel takes a layer, if so.
-fn refusal(layer: &Layer, params: Conv2dParams, precision: Precision) -> Option<String> {
-    let Layer { input: [.., h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
+fn refusal(layer: &Size, params: Conv2dParams, precision: Precision) -> Option<String> {
+    let Size { input: [.., h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
     let rows_of_output = 16 / precision.output().size();
     if params.groups != 1 || params.dilation != [1, 1] {
         return Some("the kernels have one group and no dilation".to_owned());
@@ -342,7 +342,7 @@ fn refusal(layer: &Layer, params: Conv2dParams, precision: Precision) -> Option<
 }
 
 /// Why the steps that take whole steps of channels do not take a layer, if they do not.
-fn refusal_of_tiles(layer: &Layer, precision: Precision) -> Option<String> {
+fn refusal_of_tiles(layer: &Size, precision: Precision) -> Option<String> {
     let [_, c, r, s] = layer.filter;
     let columns = ROW_BYTES / precision.input().size();
     (!c.is_multiple_of(columns) || c * r * s == 0)
@@ -355,7 +355,7 @@ struct Operands<'a> {
     x: &'a Tensor,
     w: &'a Tensor,
     epilogue: &'a Epilogue<'a>,
-    layer: Layer,
+    layer: Size,
 }
 
 impl Operands<'_> {
@@ -369,7 +369,7 @@ impl Operands<'_> {
     ) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
         let Operands { stream, epilogue, layer, .. } = *self;
-        let Layer { output: [_, _, p, q], filter: [_, c, _, s], stride, padding, .. } = layer;
+        let Size { output: [_, _, p, q], filter: [_, c, _, s], stride, padding, .. } = layer;
         let (x, w, y) = (self.x.buffer_of::<T>(FORMAT)?, self.w.buffer_of::<T>(FORMAT)?, y.buffer_of_mut::<T>(FORMAT)?);
         let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
         let shift = epilogue.shift.map(Tensor::buffer).transpose()?;
@@ -399,7 +399,7 @@ impl Operands<'_> {
         }
         launch.arg(scale).arg(shift).arg(residual).arg(&m).arg(&n).arg(&k).arg(&epilogue.alpha).arg(&activation);
         launch.arg_bytes(bytemuck::cast_slice(&window));
-        let Layer { output: [images, channels, ..], .. } = layer;
+        let Size { output: [images, channels, ..], .. } = layer;
         let place = epilogue.later.channels.map_or(Ok([0; 2]), |columns| columns.place("conv", [images, channels]))?;
         let columns = epilogue.later.channels.map_or(0, |columns| columns.count.min(channels));
         let (columns, pixels, [first, pitch]) = (columns as i32, (p * q) as i32, place.map(u32::cast_signed));
@@ -414,8 +414,8 @@ impl Operands<'_> {
 }
 
 /// The windows of `layer`: `channels` of each of `pixels`, a tap at a time.
-pub(crate) fn windows(layer: &Layer, element: ElementType, channels: usize, pixels: usize) -> TensorMapConfig {
-    let Layer { input: [n, c, h, w], filter: [_, _, r, s], stride, padding, .. } = *layer;
+pub(crate) fn windows(layer: &Size, element: ElementType, channels: usize, pixels: usize) -> TensorMapConfig {
+    let Size { input: [n, c, h, w], filter: [_, _, r, s], stride, padding, .. } = *layer;
     let bytes = element.size() as u64;
     let [n, c, h, w] = [n, c, h, w].map(|size| size as u64);
     let padding = padding as i32;

@@ -5,7 +5,7 @@ use common::check::{Mismatch, Report};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference, TensorGemm};
 
-use super::Layer;
+use super::Size;
 use crate::gemm::{Activation, Columns, Epilogue, Later, Precision};
 
 /// What follows the convolution, by name.
@@ -67,7 +67,7 @@ impl ConvProblem {
     ) -> Result<ConvProblem> {
         let rounded = |shape: &[usize], seed: u64| Tensor::random(shape, seed).to_type(precision.input());
         let (x, w) = (rounded(&input, 1)?, rounded(&filter, 2)?);
-        let layer = Layer::new(input, filter, params)?;
+        let layer = Size::new(input, filter, params)?;
         let output @ [images, channels, ..] = layer.output;
         let (scale, shift) = (Tensor::random(&[channels], 3), Tensor::random(&[channels], 4));
         let residual = rounded(&output, 5)?;
@@ -124,7 +124,7 @@ impl ConvProblem {
 
 /// What the convolution gives, in NHWC: the rows of a matrix of windows times the filters, for all pixels or for a sample.
 fn expected(
-    layer: &Layer,
+    layer: &Size,
     [x, w, residual]: [&Tensor; 3],
     [scale, shift, columns]: [&Tensor; 3],
     precision: Precision,
@@ -171,8 +171,8 @@ fn expected(
 }
 
 /// The window of a pixel of the output: \[R, S, C\], with zeros for the padding.
-fn row_of(layer: &Layer, x: &[f32], pixel: usize) -> Vec<f32> {
-    let Layer { input: [_, c, h, w], filter: [_, _, r, s], output: [_, _, p, q], stride, padding } = *layer;
+fn row_of(layer: &Size, x: &[f32], pixel: usize) -> Vec<f32> {
+    let Size { input: [_, c, h, w], filter: [_, _, r, s], output: [_, _, p, q], stride, padding } = *layer;
     let (image, y, x0) = (pixel / (p * q), pixel / q % p * stride, pixel % q * stride);
     let taps = (0..r).flat_map(|down| (0..s).map(move |right| (y + down, x0 + right)));
     taps.flat_map(|(y, x_at)| {

@@ -10,7 +10,7 @@ use common::reference::Conv2dParams;
 use common::tensor::Element;
 use half::f16;
 
-use super::{LARGEST, Layer};
+use super::{LARGEST, Size};
 use crate::tile::processors;
 
 /// `kernels/conv_05_s8.cu`.
@@ -111,7 +111,7 @@ impl ConvS8 {
         self.tiles.iter().map(|tile| tile.name)
     }
 
-    fn choose(&self, layer: &Layer) -> Option<&Tile> {
+    fn choose(&self, layer: &Size) -> Option<&Tile> {
         let blocks = |tile: &Tile| grid(tile, layer).iter().product::<usize>() as f64 / self.processors as f64;
         // Half of the larger tile would be nobody's.
         let filled = |tile: &Tile| tile.sizes[1] <= layer.filter[0].next_multiple_of(64);
@@ -122,7 +122,7 @@ impl ConvS8 {
     ///
     /// # Errors
     /// The reason, in words.
-    pub fn explain(&self, layer: &Layer, params: Conv2dParams) -> Result<String, String> {
+    pub fn explain(&self, layer: &Size, params: Conv2dParams) -> Result<String, String> {
         refusal(layer, params).map_or(Ok(()), Err)?;
         let tile = self.choose(layer).ok_or_else(|| "it has no tile".to_owned())?;
         Ok(format!("{}×{}", tile.sizes[0], tile.sizes[1]))
@@ -143,13 +143,12 @@ impl ConvS8 {
         finish: &Finish<'_>,
         y: &mut Tensor,
     ) -> Result<()> {
-        let output = params.output_shape(x, w)?;
+        let layer = Size::new(x.dims4()?, w.dims4()?, params)?;
+        let output = layer.output;
         y.expect_shape("conv's y", &output)?;
         finish.scale.expect_shape("conv's scale", &[output[1]])?;
         finish.shift.expect_shape("conv's shift", &[output[1]])?;
         finish.residual.map_or(Ok(()), |(residual, _)| residual.expect_shape("conv's residual", &output))?;
-        let (stride, padding) = (params.stride[0], params.padding[0]);
-        let layer = Layer { input: x.dims4()?, filter: w.dims4()?, output, stride, padding };
         if let Some(reason) = refusal(&layer, params) {
             let what = format!("convolution in i8 of {}", layer.name());
             return Err(Error::Unsupported { what, device: stream.device().short_name(), reason });
@@ -196,13 +195,13 @@ impl ConvS8 {
 }
 
 /// Blocks down and across.
-fn grid(tile: &Tile, layer: &Layer) -> [usize; 2] {
+fn grid(tile: &Tile, layer: &Size) -> [usize; 2] {
     [layer.pixels().div_ceil(tile.sizes[0]), layer.filter[0].div_ceil(tile.sizes[1])]
 }
 
 /// Why no kernel takes a layer, if so.
-fn refusal(layer: &Layer, params: Conv2dParams) -> Option<String> {
-    let Layer { input: [n, c, h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
+fn refusal(layer: &Size, params: Conv2dParams) -> Option<String> {
+    let Size { input: [n, c, h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
     if params.groups != 1 || params.dilation != [1, 1] {
         return Some("the kernels have one group and no dilation".to_owned());
     }
@@ -225,11 +224,11 @@ fn queue<T: Element>(
     stream: &Stream,
     [x, w]: [&Tensor; 2],
     finish: &Finish<'_>,
-    layer: &Layer,
+    layer: &Size,
     (tile, kernel): (&Tile, &Kernel),
     y: &mut Tensor,
 ) -> Result<()> {
-    let Layer { input: [_, c, h, wide], filter: [k, _, _, s], output: [_, _, p, q], stride, padding } = *layer;
+    let Size { input: [_, c, h, wide], filter: [k, _, _, s], output: [_, _, p, q], stride, padding } = *layer;
     let int = |size: usize| size as i32; // up to LARGEST
     let sizes = Sizes {
         input: [int(h), int(wide), int(c)],

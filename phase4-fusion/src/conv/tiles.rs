@@ -1,6 +1,6 @@
 //! The tiles of the steps.
 
-use super::Layer;
+use super::Size;
 use crate::gemm::{Precision, ROW_BYTES};
 use crate::tile::{TileShape, Work};
 
@@ -26,7 +26,7 @@ pub(super) const CUT: &[TileShape] = &[
     TileShape::new("Eighths", "_64x64_8"),
 ];
 
-impl Layer {
+impl Size {
     /// The layer as a product: a row per pixel of the output, a column per channel of it.
     pub(super) fn work(&self, precision: Precision) -> Work {
         let along_k = ROW_BYTES / precision.input().size();

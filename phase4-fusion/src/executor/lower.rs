@@ -38,7 +38,7 @@ struct Counters {
     first: u32,
     /// Rows of each counter.
     rows: usize,
-    /// What they count to.
+    /// Count at which the rows are complete.
     needed: u32,
     /// The longest chain of layers before the one that writes it.
     level: usize,
@@ -223,7 +223,7 @@ impl Lowering {
         Ok(offset as u32)
     }
 
-    /// What an operand is, if its shape is one of its values as they lie.
+    /// The value of an operand, if its shape is one of the values as they lie.
     fn view(&self, operand: &Operand) -> Result<View> {
         let view = match operand.source {
             From::Input(number) => self.inputs.get(number),

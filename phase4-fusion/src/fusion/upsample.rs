@@ -9,7 +9,7 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
 use common::tensor::Element;
 
-use crate::conv::{self, Layer, windows};
+use crate::conv::{self, Size, windows};
 use crate::gemm::{Activation, Epilogue, LARGEST, Later, Precision, ROW_BYTES, boxes};
 use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
@@ -220,7 +220,7 @@ fn windows_of<T: Element>(
     stride: usize,
     [channels, pixels]: [usize; 2],
 ) -> Result<TensorMapConfig> {
-    let layer = Layer { input: image.dims4()?, filter: [0, 0, window, window], output: [0; 4], stride, padding: 1 };
+    let layer = Size { input: image.dims4()?, filter: [0, 0, window, window], output: [0; 4], stride, padding: 1 };
     Ok(windows(&layer, T::TYPE, channels, pixels))
 }
 

@@ -9,7 +9,7 @@ use phase2_conv_bn::conv::shapes::{NOTATION, RESNET18, RESNET18_BATCHES, Shape, 
 
 use super::{IDEA, allowed, finish, step_table};
 use crate::conv::problem::{ConvProblem, Finish};
-use crate::conv::{Conv, LADDER, Layer, PRECISIONS, Tuned};
+use crate::conv::{Conv, LADDER, PRECISIONS, Size, Tuned};
 use crate::gemm::Precision;
 
 /// `cargo run -p phase4-fusion -- conv`.
@@ -110,7 +110,7 @@ fn tiles(device: &Device) -> Result<Table> {
         let chosen = TILES.into_iter().zip(RESNET18_BATCHES).map(|(column, batch)| {
             let shape = shape.images(batch);
             let (input, filter, output) = (shape.input(), shape.weight(), shape.output());
-            let layer = Layer { input, filter, output, stride: shape.stride, padding: shape.window / 2 };
+            let layer = Size { input, filter, output, stride: shape.stride, padding: shape.window / 2 };
             let cell = match &tuned {
                 Ok(tuned) => {
                     let tile = tuned.choice(&layer, Precision::F16, processors as usize);

@@ -146,14 +146,14 @@ fn depends_on_images(graph: &Graph) -> Vec<bool> {
     depends
 }
 
-/// Which channels between two products are a rank's.
+/// A rank's channels between two products.
 struct Share {
     ranks: usize,
     rank: usize,
-    /// Of the first product's results: a range of each of queries, keys and values, or one range.
-    made: Vec<usize>,
-    /// Of what the second product takes.
-    taken: Vec<usize>,
+    /// Results of the first product: a range of each of queries, keys and values, or one range.
+    outputs: Vec<usize>,
+    /// Operands of the second product.
+    inputs: Vec<usize>,
 }
 
 impl Share {
@@ -176,9 +176,9 @@ impl Share {
             )));
         }
         let each = whole / ranks;
-        let taken: Vec<usize> = (rank * each..(rank + 1) * each).collect();
-        let made = (0..parts).flat_map(|part| taken.iter().map(move |channel| part * whole + channel)).collect();
-        Ok(Share { ranks, rank, made, taken })
+        let inputs: Vec<usize> = (rank * each..(rank + 1) * each).collect();
+        let outputs = (0..parts).flat_map(|part| inputs.iter().map(move |channel| part * whole + channel)).collect();
+        Ok(Share { ranks, rank, outputs, inputs })
     }
 
     /// The operand as it is with this rank's channels alone.
@@ -192,12 +192,12 @@ impl Share {
 
     fn cut_first(&self, part: &mut Graph, node: usize) -> Result<()> {
         let operation = &mut part.nodes[node].operations[0];
-        *operation = with_outputs(operation, &self.made)?;
+        *operation = with_outputs(operation, &self.outputs)?;
         Ok(())
     }
 
     fn cut_between(&self, part: &mut Graph, pair: &Pair) -> Result<()> {
-        let mut channels = &self.made;
+        let mut channels = &self.outputs;
         for &at in &pair.between {
             let with = per_channel(part, &part.nodes[at]);
             let node = &mut part.nodes[at];
@@ -205,7 +205,7 @@ impl Share {
             match &mut node.operations[0] {
                 Operation::Attention { heads } => {
                     *heads /= self.ranks;
-                    channels = &self.taken;
+                    channels = &self.inputs;
                 }
                 norm @ Operation::BatchNorm { .. } => *norm = with_outputs(norm, channels)?,
                 _ => {}
@@ -224,7 +224,7 @@ impl Share {
     fn cut_second(&self, part: &mut Graph, node: usize) -> Result<()> {
         let Node { operations, x, .. } = &mut part.nodes[node];
         self.narrow(x);
-        operations[0] = with_inputs(&operations[0], &self.taken, self.rank == 0)?;
+        operations[0] = with_inputs(&operations[0], &self.inputs, self.rank == 0)?;
         Ok(())
     }
 }

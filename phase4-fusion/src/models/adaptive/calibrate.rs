@@ -308,7 +308,7 @@ impl Kernels {
                 let [n, _, h, w] = Tensor::shape_only(&node.x.shape).dims4()?;
                 let outputs = k.next_multiple_of(step);
                 let refusal = |channels: usize| {
-                    let layer = conv::Layer::new([n, channels, h, w], [outputs, channels, r, s], *params)?;
+                    let layer = conv::Size::new([n, channels, h, w], [outputs, channels, r, s], *params)?;
                     Ok::<_, Error>(conv.explain(&layer, *params, precision).err())
                 };
                 Ok(if refusal(c)?.is_none() { None } else { refusal(c.next_multiple_of(step))? })

@@ -74,7 +74,7 @@ impl Planner<'_> {
         };
         let outputs = with.as_ref().map_or_else(|| k.next_multiple_of(s8::CHANNELS), |(with, _)| with.shape[1]);
         let &[n, inputs, h, w] = &x.shape[..] else { return Ok(None) };
-        let layer = conv::Layer::new([n, inputs, h, w], [outputs, inputs, r, s], *params)?;
+        let layer = conv::Size::new([n, inputs, h, w], [outputs, inputs, r, s], *params)?;
         let [.., p, q] = layer.output;
         let tile = in_bytes.kernels.explain(&layer, *params).map_err(Error::Invalid)?;
         let wide = in_bytes.wide.contains(&number);

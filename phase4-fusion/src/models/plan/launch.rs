@@ -1,4 +1,4 @@
-//! What a launch runs: [`PlannedKernel`], the one trait of a plan's kernels.
+//! The work of a launch: [`PlannedKernel`], the one trait of a plan's kernels.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub trait PlannedKernel: fmt::Debug + Send + Sync {
     /// Queues it on its operands, and gives the memory of its result.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// Errors of the launch.
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate>;
 
     /// Bytes of its parameters.
@@ -66,7 +66,7 @@ impl Call<'_> {
     /// Does `work`, which queues the launch, unless the pass is only being planned.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub fn queue(&self, work: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
         self.pass.queue(self.kind, work)
     }
@@ -74,7 +74,7 @@ impl Call<'_> {
     /// The result of a launch that reads its operands and writes into memory of its own.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub fn into_new(&self, work: impl FnOnce(&Stream, &mut Tensor) -> Result<()>) -> Result<Intermediate> {
         let mut y = self.result()?;
         self.queue(|stream| work(stream, &mut y))?;
@@ -104,7 +104,7 @@ pub struct Launch {
     pub(super) work: Work,
 }
 
-/// Who runs a launch.
+/// The owner of a launch.
 #[derive(Debug)]
 pub(super) enum Work {
     /// This plan's pass.
@@ -142,7 +142,7 @@ impl Launch {
     }
 }
 
-/// What a table says of a launch beside its kernel.
+/// Facts of a launch for tables, beside its kernel.
 pub(super) struct Description {
     pub(super) layers: String,
     pub(super) why: String,
@@ -154,13 +154,13 @@ impl Description {
     /// The kind of launches that change a layout or a type.
     const CONVERSION: &'static str = "Layout";
 
-    /// Of a launch that does these operations and is no product.
+    /// A launch that does these operations and is no product.
     pub(super) fn of(operations: &[Operation], why: impl Into<String>) -> Description {
         let kind = operations.first().map_or("", Operation::kind);
         Description { layers: names(operations), why: why.into(), kind, flops: None }
     }
 
-    /// Of a launch that changes a layout or a type.
+    /// A launch that changes a layout or a type.
     pub(super) fn conversion(why: impl Into<String>) -> Description {
         Description { layers: "layout".to_owned(), why: why.into(), kind: Description::CONVERSION, flops: None }
     }

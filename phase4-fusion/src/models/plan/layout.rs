@@ -212,7 +212,7 @@ impl Planner<'_> {
     }
 }
 
-/// What is wrong if a value of the graph has no place: the planner made a mistake.
+/// The planner's mistake if a value of the graph has no place.
 pub(super) fn nowhere() -> Error {
     Error::Invalid("a value of a plan is nowhere".to_owned())
 }

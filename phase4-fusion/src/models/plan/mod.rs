@@ -154,7 +154,7 @@ impl Plan {
     /// the kernels need, everything is in f32.
     ///
     /// # Errors
-    /// What copies and kernels report; [`Error::Shape`].
+    /// Errors of copies and kernels; [`Error::Shape`].
     pub fn new(device: &Device, arithmetic: Arithmetic, graph: Graph, inputs: &[&[usize]]) -> Result<Plan> {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
@@ -356,7 +356,7 @@ struct Planner<'d> {
     /// Why a node has none.
     no_cores: Refusal,
     launches: Vec<Launch>,
-    /// Of each launch.
+    /// Operands of each launch.
     operands: Vec<Operands>,
     inputs: Vec<PlacedValue>,
     nodes: Vec<PlacedValue>,
@@ -479,7 +479,7 @@ impl<'d> Planner<'d> {
         self.cores.iter().find(|cores| cores.precision == precision).cloned()
     }
 
-    /// Those of the node that is next; `None` if it is in f32.
+    /// Kernels for tensor cores of the node that is next; `None` if it is in f32.
     fn cores(&self) -> Option<Rc<Cores>> {
         self.cores_of(self.format().on_tensor_cores()?)
     }

@@ -41,7 +41,7 @@ pub(super) enum Refusal {
     TokensFilledUp,
 }
 
-/// What ends a choice without a kernel: a reason, with which the node gets another one, or a mistake.
+/// The end of a choice without a kernel: a reason, with which the node gets another kernel, or a mistake.
 #[derive(Debug)]
 pub(super) enum Refused {
     Because(Refusal),

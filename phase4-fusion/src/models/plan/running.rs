@@ -27,7 +27,7 @@ impl<'p> Running<'p> {
     /// `None` when all launches are queued. `note` is told of each.
     ///
     /// # Errors
-    /// Those of the launches.
+    /// Errors of the launches.
     pub fn to_next_sum(&mut self, note: &mut impl FnMut(usize, &Stream) -> Result<()>) -> Result<Option<RankSum<'p>>> {
         let pass = self.pass;
         while let Some(Step { number, x, with }) = self.steps.next_step()? {
@@ -72,7 +72,7 @@ impl Plan {
     /// Queues all launches on such values, and gives the outputs; `note` is told of each launch when it is queued.
     ///
     /// # Errors
-    /// Those of the launches.
+    /// Errors of the launches.
     pub fn run<'p>(
         &'p self,
         pass: &'p Flow,
@@ -89,7 +89,7 @@ impl Plan {
     /// Queues all launches of a plan with one output.
     ///
     /// # Errors
-    /// Those of the launches; [`Error::Invalid`] if it has another number of outputs.
+    /// Errors of the launches; [`Error::Invalid`] if it has another number of outputs.
     fn forward<'p>(&'p self, pass: &'p Flow, inputs: &[Flowing<'p>]) -> Result<Flowing<'p>> {
         let outputs: [Flowing<'p>; 1] = self
             .run(pass, inputs, |_, _| Ok(()))?
