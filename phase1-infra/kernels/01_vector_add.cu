@@ -6,7 +6,7 @@
 //
 // Limited by memory: 12 bytes move for one addition, and a GPU could do dozens in that time.
 // The grid grows with n. Next, 02_grid_stride.cu: a grid of fixed size for any n.
-
+// run: vector-add // trial: vector-add
 // ANCHOR: kernel
 extern "C" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -8,6 +8,7 @@
 // In each round neighbouring threads still access neighbouring elements, so reads stay coalesced. The index is computed
 // once and then costs one addition per round. Limited by memory, like 01_vector_add.cu, once there are enough threads
 // to keep it busy.
+// run: grid-stride // trial: grid-stride
 
 // ANCHOR: kernel
 // n + gridDim.x · blockDim.x must fit in 32 bits, or `i` wraps round and the loop never ends.

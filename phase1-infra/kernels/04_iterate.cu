@@ -2,6 +2,7 @@
 //
 // One read of x and y, one write of y, and in between `rounds` dependent multiply-adds in registers: limited by
 // arithmetic from a few dozen rounds on, where 01_vector_add.cu was limited by memory. x is the initial y.
+// run: streams
 
 // ANCHOR: kernel
 extern "C" __global__ void iterate(float *values, float a, unsigned rounds, unsigned n) {

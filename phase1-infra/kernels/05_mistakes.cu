@@ -1,5 +1,5 @@
 // Two classic bugs, to be run on the simulator: on a GPU the first may destroy the context, and the second never ends.
-
+// run: errors
 // ANCHOR: off_by_one
 // `<=` where `<` is meant: thread n writes past the last element.
 extern "C" __global__ void off_by_one(float *values, unsigned n) {

@@ -9,7 +9,7 @@
 // right. A grid has two blocks of one thread.
 //
 // Limited by nothing: one value is moved.
-
+// run: test memory_model // trial: memory_model
 // ANCHOR: plain
 // Plain accesses: the compiler may read the flag once and keep it.
 extern "C" __global__ void message_plain(const float *x, float *box, unsigned *flag, float *out, unsigned writer) {

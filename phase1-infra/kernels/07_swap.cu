@@ -5,7 +5,7 @@
 //     y    b a d c …
 //
 // Limited by the two accesses to global memory; both are coalesced. (A shuffle would need no shared memory.)
-
+// run: test memory_model // trial: memory_model
 // ANCHOR: hoped
 // The lanes of a warp usually run together. Nothing says that they must.
 extern "C" __global__ void swap_hoped(const float *x, float *y, unsigned n) {

@@ -8,7 +8,7 @@
 // Blocks have 32 threads, `done` begins at 0. With n = 0 there is one block all the same, and it writes 0.
 //
 // Limited by memory for large n, and by the last block's turn at the end.
-
+// run: test memory_model // trial: memory_model
 // ANCHOR: warp_sum
 // The sum of all lanes' values, in lane 0.
 __device__ float warp_sum(float value) {

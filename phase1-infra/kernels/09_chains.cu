@@ -8,6 +8,7 @@
 //
 // Limited by the latency of a multiply-add while warps × chains are few, then by how many an SM starts per cycle. It reads
 // nothing, so that memory has no part in it.
+// run: latency-hiding
 
 // ANCHOR: kernel
 constexpr int STEPS = 16;  // multiply-adds of each chain per iteration, so that the loop itself costs little

@@ -5,6 +5,7 @@
 //
 // Neighbouring threads read neighbouring elements, as in 02_grid_stride.cu. Limited by the latency of memory while
 // warps × loads are few, then by its bandwidth.
+// run: latency-hiding
 
 // ANCHOR: kernel
 // Sums the elements t, t + stride, t + 2 · stride, … of x, where t is the thread and `stride` the threads of the grid.

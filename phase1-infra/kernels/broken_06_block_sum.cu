@@ -1,5 +1,5 @@
 // The sum of each run of 256 values, one block per run: in each round half of the threads add the other half's values.
-
+// run: broken 06
 // ANCHOR: kernel
 // Blocks of 256 threads.
 extern "C" __global__ void block_sum(const float *x, float *sums, unsigned n) {

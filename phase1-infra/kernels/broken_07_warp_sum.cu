@@ -1,5 +1,5 @@
 // The sum of each run of 32 values, one warp per run: in each round the upper half of the lanes passes its values down.
-
+// run: broken 07
 // ANCHOR: kernel
 // Blocks of one warp.
 extern "C" __global__ void warp_sum(const float *x, float *sums, unsigned n) {

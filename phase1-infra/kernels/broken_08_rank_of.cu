@@ -1,5 +1,5 @@
 // For each value, the number of smaller ones: compares all with all in tiles of 128, with a second buffer for the next.
-
+// run: broken 08
 // ANCHOR: kernel
 // Blocks of 128 threads.
 extern "C" __global__ void rank_of(const float *x, unsigned *ranks, unsigned n) {

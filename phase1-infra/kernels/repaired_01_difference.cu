@@ -1,4 +1,5 @@
 // Subtracts from each value of a row its left neighbour: one block per row, which loads each value once.
+// run: broken 01 --repaired
 
 // ANCHOR: kernel
 // A row has at most 256 columns, and the block 256 threads.

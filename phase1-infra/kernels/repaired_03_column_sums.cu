@@ -1,4 +1,5 @@
 // The sum of each column of a row-major matrix: one thread per column, so neighbouring lanes read neighbouring values.
+// run: broken 03 --repaired
 
 // ANCHOR: kernel
 extern "C" __global__ void column_sums(const float *matrix, float *sums, unsigned rows, unsigned columns) {

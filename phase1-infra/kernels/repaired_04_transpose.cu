@@ -1,5 +1,5 @@
 // The transpose of a row-major matrix, tile by tile through shared memory: both matrices are accessed by rows.
-
+// run: broken 04 --repaired
 // ANCHOR: kernel
 // Blocks of 32 × 32 threads.
 extern "C" __global__ void transpose(const float *x, float *y, unsigned rows, unsigned columns) {

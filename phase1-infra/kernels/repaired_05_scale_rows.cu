@@ -1,4 +1,5 @@
 // Multiplies each row of a row-major matrix by its own factor: one thread per column.
+// run: broken 05 --repaired
 
 // ANCHOR: kernel
 extern "C" __global__ void scale_rows(const float *x, const float *factors, float *y, unsigned rows, unsigned columns) {

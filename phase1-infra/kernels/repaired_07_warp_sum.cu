@@ -1,4 +1,5 @@
 // The sum of each run of 32 values, one warp per run: in each round the upper half of the lanes passes its values down.
+// run: broken 07 --repaired
 
 // ANCHOR: kernel
 // Blocks of one warp.

@@ -1,4 +1,5 @@
 // For each value, the number of smaller ones: compares all with all in tiles of 128, with a second buffer for the next.
+// run: broken 08 --repaired
 
 // ANCHOR: kernel
 // Blocks of 128 threads.

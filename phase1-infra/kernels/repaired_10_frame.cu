@@ -1,4 +1,5 @@
 // A frame of a signal, y[k] = x[start + k]: four samples per thread in one load and one store.
+// run: broken 10 --repaired
 
 // ANCHOR: kernel
 // x and y are aligned for float4, as every allocation is.

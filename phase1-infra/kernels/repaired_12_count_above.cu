@@ -1,4 +1,5 @@
 // Counts the values above a threshold: each block counts its own and adds them to the total.
+// run: broken 12 --repaired
 
 // ANCHOR: kernel
 extern "C" __global__ void count_above(const float *x, float threshold, unsigned *count, unsigned n) {

@@ -3,6 +3,7 @@
 //     input [N, C, H, W]      weight [K, C/groups, R, S]      output [N, K, P, Q]
 //
 // Every count fits 31 bits; so do the offsets of rows and columns, padding included.
+// run: conv // trial: conv
 #pragma once
 
 // Passed by value: a launch copies it to constant memory, where all lanes read it at once.

@@ -9,6 +9,7 @@
 //
 // Limited by loads: each tap fetches two values for one multiply-add, and each input value is fetched again by every
 // output channel and every window that covers it. Nothing is shared between threads; that is what the ladder is for.
+// run: conv // trial: conv
 
 #include "conv.cuh"
 

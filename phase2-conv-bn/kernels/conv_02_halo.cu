@@ -9,8 +9,8 @@
 //
 // Limited by loads still: a shared value and a weight for each multiply-add, where step 1 had two global ones; every
 // output channel fetches the halo anew, and two barriers per channel leave a block of 256 threads waiting for memory.
+// run: conv // trial: conv
 #include "conv.cuh"
-
 constexpr int TILE = 16;  // rows and columns of the output per block
 
 // The halo's size comes from the host, which has asked for that much shared memory.

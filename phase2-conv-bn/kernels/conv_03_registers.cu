@@ -8,6 +8,7 @@
 //
 // Limited by the input's loads: 4 for 32 multiply-adds, each with its test of the edge; and every window that covers a
 // value loads it again, from the L1 cache at best.
+// run: conv // trial: conv
 #include "conv.cuh"
 #include "vectors.cuh"
 

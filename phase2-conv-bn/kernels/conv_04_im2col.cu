@@ -8,7 +8,7 @@
 //
 // Limited by memory: an input value is written R·S times (a ninefold matrix for 3 × 3) and read back, before the first
 // multiply-add.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: conv // trial: conv
 #include "conv.cuh"
 #include "gemm_tile.cuh"
 

@@ -11,6 +11,7 @@
 //
 // Limited by arithmetic on indices: each value fetched takes two divisions to find its tap; then by shared memory, two loads
 // for each multiply-add.
+// run: conv // trial: conv
 #include "conv.cuh"
 
 constexpr int TILE = 32;  // output channels and pixels per block, and taps per step

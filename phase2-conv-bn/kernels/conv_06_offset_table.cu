@@ -7,6 +7,7 @@
 // A value fetched then costs an addition, a comparison and the load; step 5 took two divisions and four comparisons.
 //
 // Limited by shared memory: two loads for each multiply-add.
+// run: conv // trial: conv
 #include "conv_window.cuh"
 
 constexpr int BM = 32, BN = 32;  // output channels and pixels per block

@@ -6,6 +6,7 @@
 //      w₇   └─────────┘
 //
 // Limited by waiting: all warps of a block fetch together, wait together, compute together and wait again.
+// run: conv // trial: conv
 #include "conv_window.cuh"
 #include "vectors.cuh"
 

@@ -5,6 +5,7 @@
 //     multiply    0 1 2 3      (fetch.cuh), so that the compiler has no branch to put them behind.
 //
 // Limited by the arithmetic units where there are many tiles. A small image has few, and most SMs none.
+// run: conv // trial: conv
 #include "conv_window.cuh"
 #include "fetch.cuh"
 #include "vectors.cuh"

@@ -4,6 +4,7 @@
 //                                                               finish adds all parts, in their order (conv_parts.cuh)
 //
 // Limited by the fixed tile: small for large batches, and with one block of 4 warps per tile for small ones.
+// run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "fetch.cuh"

@@ -7,6 +7,7 @@
 // Values of the input always do: under a stride neighbouring pixels are no neighbours, and at the edge some do not exist.
 //
 // Limited by the loads from shared memory: 3 of 16 bytes for 32 multiply-adds, 8 wavefronts, 4 of them for the pixels.
+// run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "fetch.cuh"

@@ -9,6 +9,7 @@
 // four. A thread's 8 channels are two groups of 4, half a warp's tile apart, so that the lanes of a load lie side by side.
 //
 // Limited by waiting for those loads: the multiply-adds of a tap need what was asked for just before.
+// run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "fetch.cuh"

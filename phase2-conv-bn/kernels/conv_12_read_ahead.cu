@@ -4,6 +4,7 @@
 //     multiply     0 1 2 … 14 15    Only those for the first tap of a step are waited for.
 //
 // Limited by the loads from shared memory still: 3, of 6 wavefronts, for 32 multiply-adds.
+// run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "fetch.cuh"

@@ -6,6 +6,7 @@
 //      w₇   └─────────┴─────────┘
 //
 // Limited by registers: 64 sums, 32 operands, and the 24 values of the next step leave room for 3 blocks of 4 warps.
+// run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "fetch.cuh"

@@ -8,7 +8,7 @@
 //
 // Limited by waiting: a copy has the multiply-adds of one step to arrive in, and where an SM has a single block of 4
 // warps, nothing hides what is left.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "cp_async.cuh"

@@ -5,7 +5,7 @@
 //     multiply       0 1 2          was multiplied last, so one barrier per step is enough.
 //
 // Limited by the fixed tile: small for large batches, and with few blocks of 4 warps for single images.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: conv // trial: conv
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "cp_async.cuh"

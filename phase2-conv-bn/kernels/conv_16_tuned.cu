@@ -7,7 +7,7 @@
 //
 // Limited by the arithmetic units for large batches: an addition and a comparison go with each value fetched. For single images by
 // the latency of a step and of handing over parts.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: conv // trial: conv
 #include "conv_tile.cuh"
 
 // ANCHOR: kernel

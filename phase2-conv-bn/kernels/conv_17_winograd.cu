@@ -11,7 +11,7 @@
 // places, a block 64 output channels and 32 tiles; V is made on the way into shared memory, M never leaves the block.
 //
 // Limited by the arithmetic units; a step is 8 channels, and one block of 255 registers per thread fills an SM.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: conv // trial: conv
 #include "conv.cuh"
 #include "conv_parts.cuh"
 #include "cp_async.cuh"

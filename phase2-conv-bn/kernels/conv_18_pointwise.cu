@@ -8,9 +8,9 @@
 //
 // Limited by arithmetic in large layers: 32 multiply-adds for three 16-byte reads of shared memory. In small ones there
 // are fewer tiles than SMs can hold, and with a stride of 2 each 32-byte sector brings four values of use.
+// run: conv // trial: conv
 #include "conv.cuh"
 #include "vectors.cuh"
-
 constexpr int BM = 64, BN = 64, BK = 16;  // output channels and pixels per block, input channels per step
 constexpr int TM = 8, TN = 4;             // output channels and pixels per thread
 constexpr int THREADS = BM / TM * (BN / TN);

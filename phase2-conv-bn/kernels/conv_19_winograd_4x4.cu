@@ -16,7 +16,7 @@
 // U, V and M have zeros, or what came of zeros, beyond the last channel and tile, up to whole steps and rows.
 //
 // Limited by the arithmetic units in the products; by memory, or by the L2 cache if V and M fit it, in the transforms.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: conv // trial: conv
 #include "conv.cuh"
 #include "cp_async.cuh"
 #include "epilogue.cuh"

@@ -1,5 +1,6 @@
 // Where the blocks that share a tile of the output hand over their parts: the last of them to finish adds all up, in their
 // order, so that the result does not depend on who came last. No block waits for another.
+// run: conv // trial: conv
 #pragma once
 
 // FOURS: how many four sums each of the THREADS has. In the last block of a tile `sums` become the totals, and the result is true;

@@ -4,6 +4,7 @@
 //
 // What came from where: the table of taps 6, register tiles 7, the next step on its way 8, cut taps 9, loads of 16 bytes 10, warp
 // tiles 11, operands read ahead 12, 8 × 8 sums 13, copies that no register sees 14, more stages 15.
+// run: conv // trial: conv
 #pragma once
 
 #include "conv_parts.cuh"

@@ -1,4 +1,5 @@
 // What the steps of implicit GEMM share: where the window under a pixel lies, and how four neighbouring outputs are stored.
+// run: conv // trial: conv
 #pragma once
 
 #include "conv.cuh"

@@ -5,6 +5,7 @@
 // A residual is what C held before: with beta = 1 a sum is added to it in its place. The products know nothing of it: they hand
 // over a sum, and a later phase extends this file rather than them.
 // Host side: `gemm::Epilogue`, whose scalars come by value as this struct.
+// run: gemm // trial: gemm
 #pragma once
 
 struct Epilogue {

@@ -1,5 +1,6 @@
 // Loads that stay where they are written. The compiler may put a load under a condition next to its use, after the arithmetic
 // that was to hide its latency; a predicate on the load itself leaves it no branch to move.
+// run: conv // trial: conv
 #pragma once
 
 // The value at `from`; zero, and nothing is read, unless `inside`.

@@ -4,6 +4,7 @@
 //
 // Blocks are numbered in one dimension, along the rows of tiles of C: a grid may be 2³¹ − 1 wide and only 65,535 high.
 // M, N and K are at most 2³⁰, so that the index of a row or column never wraps around; places in memory have 64 bits.
+// run: gemm // trial: gemm
 #pragma once
 
 #include "epilogue.cuh"

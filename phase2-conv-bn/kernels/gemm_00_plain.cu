@@ -9,7 +9,7 @@
 // The kernel before the ladder: step 1 takes B in two layouts and may scale, add and cut off what it stores.
 //
 // Limited by loads: two for each multiply-add. Memory is read as often as the loop turns, unless a cache helps.
-
+// run: test gemm_plain // trial: gemm_plain
 // ANCHOR: kernel
 extern "C" __global__ void gemm_plain(const float *a, const float *b, float *c, int m, int n, int k) {
     int column = blockIdx.x * blockDim.x + threadIdx.x;

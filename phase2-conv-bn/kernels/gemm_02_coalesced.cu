@@ -11,7 +11,7 @@
 // Blocks are numbered along the rows of tiles, in one dimension: a grid may be 2³¹ − 1 blocks wide, but only 65,535 high.
 //
 // Limited by loads: two for each multiply-add, and only the cache lets a value that one thread fetches serve another.
-
+// run: gemm // trial: gemm
 constexpr int BM = 32, BN = 32;  // rows and columns of C per block
 constexpr int THREADS = BM * BN;
 

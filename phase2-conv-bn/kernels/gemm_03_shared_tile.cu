@@ -9,6 +9,7 @@
 //
 // Limited by shared memory: still two loads for each multiply-add, only from nearer by. (What all steps from here on share, such
 // as the epilogue, stands in gemm.cuh.)
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 
 constexpr int BM = 32, BN = 32;  // rows and columns of C per block

@@ -7,6 +7,7 @@
 //     a₇ · C₇
 //
 // Limited by shared memory: 9 loads for 8 multiply-adds.
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 
 constexpr int BM = 64, BN = 64;  // rows and columns of C per block

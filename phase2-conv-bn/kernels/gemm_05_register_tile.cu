@@ -6,6 +6,7 @@
 //     a₇  └─────────┘            a thread's own independent multiply-adds now hide the latency.
 //
 // Limited by shared memory, still: loads of one word, and lanes that meet in one bank.
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block

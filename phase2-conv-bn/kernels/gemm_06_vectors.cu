@@ -6,9 +6,9 @@
 //     A in shared memory [i][row]  treated like A.
 //
 // Limited by bank conflicts: the four lanes of a row store to one bank, and lanes that read 32 bytes apart meet as well.
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 #include "vectors.cuh"
-
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread

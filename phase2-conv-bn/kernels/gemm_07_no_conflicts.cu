@@ -7,9 +7,9 @@
 //                            read neighbouring 16 bytes (before: 32 bytes apart, so every fifth lane met the first)
 //
 // Limited by wavefronts: reading B takes four for each load, since a warp wants 16 different places of 16 bytes.
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 #include "vectors.cuh"
-
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a tile apart

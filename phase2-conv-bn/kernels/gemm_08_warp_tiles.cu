@@ -8,9 +8,9 @@
 // 0 of the lane chooses a column (two lanes share their rows) and bit 1 a row (two lanes share their columns).
 //
 // Limited by waiting: all warps of a block fetch together, wait together, compute together and wait again.
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 #include "vectors.cuh"
-
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a warp's tile apart

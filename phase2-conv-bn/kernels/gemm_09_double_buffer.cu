@@ -5,7 +5,7 @@
 //     multiply  0 1 2 3      which needs no register and no waiting thread. One barrier per tile instead of two.
 //
 // Limited by the instructions beside the multiply-adds, the tests of the edges among them.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

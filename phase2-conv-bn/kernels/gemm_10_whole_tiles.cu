@@ -6,7 +6,7 @@
 // The host sends every other product to step 9's kernels.
 //
 // Limited by registers: values of A wait in them, beside 64 sums, while a tile is multiplied.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

@@ -6,7 +6,7 @@
 // The same function copies B if it is given transposed.
 //
 // Limited by waiting: a tile has only the time of one other to arrive in.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

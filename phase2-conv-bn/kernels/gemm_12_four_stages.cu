@@ -5,7 +5,7 @@
 //     multiply         0 1 2 3        The stage to copy to is the one that was multiplied last.
 //
 // Limited by the first values of a step: all warps pass the barrier, and then all of them read shared memory.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

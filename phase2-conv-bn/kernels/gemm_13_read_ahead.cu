@@ -4,7 +4,7 @@
 //     multiply     0 1 … 14 │ 15 0'        stands before its 64 multiply-adds: they hide what comes after the barrier.
 //
 // Limited by the order of instructions: the copies of a whole step stand in line before its first multiply-add.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

@@ -4,7 +4,7 @@
 //     now       copy │ 64 multiply-adds │ copy │ 64 │ copy │ 64 …         for room in it
 //
 // Limited by the register file: it delivers two operands per cycle and lane, and a multiply-add has three.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

@@ -4,7 +4,7 @@
 //     now       a₀b₀ a₀b₁ … a₀b₇ │ a₁b₇ a₁b₆ … a₁b₀      a₀b₇ → a₁b₇: one; the assembler keeps b₇ (`.reuse`)
 //
 // Limited, for large products, by L2: the blocks that run at a time want few rows of A, but all columns of B.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

@@ -5,7 +5,7 @@
 //               128 …                                          …              before, 8 rows and 32 columns now.
 //
 // Limited by shared memory's part of the issue slots: 4 loads for 64 multiply-adds.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

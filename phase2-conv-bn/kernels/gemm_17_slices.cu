@@ -8,7 +8,7 @@
 // At the end the slices add their sums in shared memory.
 //
 // Limited by the fixed tile: too small for large products, and too large for small ones.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"

@@ -10,7 +10,7 @@
 // Limited by the arithmetic units: 128 multiply-adds for 6 loads from shared memory. What keeps the largest from its peak is
 // the register file, which delivers two operands per cycle and lane while a multiply-add has three; and the cache of
 // instructions, which a step of 32 values of i, unrolled, overfills.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "gemm_tile.cuh"
 
 // ANCHOR: kernel

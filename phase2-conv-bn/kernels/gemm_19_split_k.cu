@@ -8,7 +8,7 @@
 // K, so that the result does not depend on who came last. No block waits for another.
 //
 // Limited by the arithmetic units for large products; for small ones by the latency of a step, and of handing over.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "gemm_tile.cuh"
 
 // ANCHOR: kernel

@@ -4,6 +4,7 @@
 //
 // What came from where: whole tiles 10, transposing copies 11, stages 12, reading ahead 13, copies spread over the multiply-adds
 // 14, back and forth 15, bands 16, slices 17. Each idea is explained in its own step.
+// run: gemm // trial: gemm
 #pragma once
 
 #include "cp_async.cuh"

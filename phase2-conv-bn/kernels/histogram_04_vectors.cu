@@ -7,6 +7,7 @@
 //     own[32 · byte + lane], as in histogram_03_copies.cu
 //
 // Limited by shared memory, which a key costs one pass for each warp, or by memory, whichever takes longer.
+// run: histogram // trial: histogram
 
 constexpr unsigned THREADS = 512;
 constexpr unsigned BINS = 256;

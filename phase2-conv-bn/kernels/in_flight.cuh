@@ -1,6 +1,7 @@
 // A run of n floats changed in 16-byte vectors, four of a thread in flight.
 //
 //     block b → vectors [1024·b, 1024·(b + 1)); thread t of it → vectors t, t + 256, t + 512, t + 768 of those
+// run: norm
 #pragma once
 
 constexpr unsigned THREADS = 256;

@@ -3,6 +3,7 @@
 // Loads of 16 bytes are served for eight lanes at a time, and for sixteen if every lane wants what lane ^ 1 wants, or every lane
 // what lane ^ 2 wants. So bit 0 of the lane chooses a column (lane ^ 1 has the same rows) and bit 1 a row (lane ^ 2 has the same
 // columns); the bits above fill first the columns, then the rows.
+// run: gemm // trial: gemm
 #pragma once
 
 // LANES_Y · LANES_X = 32: lanes down and across; both are at least 2.

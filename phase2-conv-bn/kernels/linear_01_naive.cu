@@ -15,7 +15,7 @@
 // one multiply-add, and the half of them in the most expensive way there is.
 //
 // Limited by the L1 cache's sectors: 33 for 32 multiply-adds.
-
+// run: linear // trial: linear
 // ANCHOR: kernel
 extern "C" __global__ void linear_relu_naive(const float *x, const float *weight, const float *bias, float *y,
                                              unsigned outputs,  // batch · out

@@ -4,6 +4,7 @@
 //     where out < 4
 //
 // Limited by memory: it reads and writes all of y again, which the product has just written.
+// run: linear // trial: linear
 
 #include "in_flight.cuh"
 

@@ -14,6 +14,7 @@
 //
 // Limited by the arithmetic units where there are tiles for all SMs. What the mask adds is a second stream to load, y beside
 // dy, in place of a kernel that reads both and writes g for a third to read.
+// run: linear // trial: linear_backward
 #include "vectors.cuh"
 
 constexpr int BK = 8;   // step along K

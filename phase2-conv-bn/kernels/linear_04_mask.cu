@@ -6,6 +6,7 @@
 // tiles loads y again beside dy. This costs the bytes of g, once written and read by each product, and lets both copy past the registers.
 //
 // Limited by memory: 8 bytes read and 4 written per value.
+// run: test linear // trial: linear_mask
 
 // ANCHOR: mask
 constexpr int COLUMNS = 32, LANES_DOWN = 8;  // a block's threads: columns of g, and rows at a time

@@ -2,7 +2,7 @@
 // as shared memory wants it, so a copy has 16 bytes where that of a row-major A has 4.
 //
 // Limited by the arithmetic units.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: test linear // trial: linear_mask
 #include "gemm_tile.cuh"
 
 // C [M, N] = A·B, with A given as [K, M] and B as [K, N].

@@ -4,7 +4,7 @@
 //
 // Limited by memory: 4 bytes in, 4 bytes out, and about ten operations between. The four values of a channel come from
 // the cache, since 32 neighbours nearly always share them; the root and the division are done again for each element.
-
+// run: norm // trial: norm
 // ANCHOR: kernel
 extern "C" __global__ void batch_norm(const float *x, const float *weight, const float *bias, const float *mean,
                                       const float *variance, float *y, float eps, unsigned channels,

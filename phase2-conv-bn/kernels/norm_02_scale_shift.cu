@@ -8,6 +8,7 @@
 //
 // Limited by memory, once the planes are large. A plane of 7 × 7 leaves 15 of the 64 lanes of its block idle, one of
 // 1 × 1 leaves 31 of 32; and a thread has a single 4-byte load in flight.
+// run: norm // trial: norm
 
 // One thread per channel: a root and a division for each channel in place of each element. The parameters of a trained layer
 // do not change, so this runs once per layer, not once per image.

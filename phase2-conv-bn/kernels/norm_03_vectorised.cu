@@ -9,7 +9,7 @@
 //
 // Limited by memory: 64 bytes in flight per thread, and some 11 instructions per element in PTX, of the 55 or so that an H200
 // could issue in the time that the element's 8 bytes take.
-
+// run: norm // trial: norm
 #include "in_flight.cuh"
 
 // scale_shift: [C], as `fold` of norm_02_scale_shift.cu makes it. y may be x. n = N·C·H·W, below 2³¹; x and y lie at

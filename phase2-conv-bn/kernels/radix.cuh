@@ -9,6 +9,7 @@
 //       …
 //
 // Before it is included: BITS, THREADS (at least 2^BITS of them) and ITEMS, the pairs of a thread.
+// run: radix-sort // trial: radix-sort
 #pragma once
 
 #include "radix_scan.cuh"

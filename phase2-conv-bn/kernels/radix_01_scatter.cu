@@ -6,6 +6,7 @@
 //     output     … 1 │ … 2 2 2 │ … 7 7 7 │ … 9 │ …        start of the digit for this tile + rank
 //
 // Limited by the stores: neighbouring lanes have different digits, so that nearly each of a warp's 32 pairs goes to a sector of its own.
+// run: radix-sort // trial: radix-sort
 
 #include "radix_private.cuh"
 

@@ -6,6 +6,7 @@
 //     output       … 1 │ … 2 2 2 │ … 7 7 7 │ … 9 │ …        as before, but from left to right
 //
 // Limited by instructions: for 1024 keys a block adds up 4096 counters, in each of eight passes.
+// run: radix-sort // trial: radix-sort
 
 #include "radix_private.cuh"
 

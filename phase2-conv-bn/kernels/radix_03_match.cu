@@ -7,6 +7,7 @@
 //     rank       the warp's counter for the digit + matching lanes below me; then the lowest of them adds their number to it
 //
 // Limited by memory: four passes of 20 bytes per pair.
+// run: radix-sort // trial: radix-sort
 
 constexpr unsigned BITS = 8;
 constexpr unsigned THREADS = 256;

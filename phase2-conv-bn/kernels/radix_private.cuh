@@ -4,6 +4,7 @@
 //     digit 0      1   0   2       0          the exclusive sums along a row say how many keys with this digit the
 //     digit 1      0   1   0       1          threads before it have
 //       …
+// run: radix-sort // trial: radix-sort
 #pragma once
 
 constexpr unsigned BITS = 4;

@@ -1,4 +1,5 @@
 // Exclusive sums: over the threads of a block, and along the rows of a matrix of counts with a column per tile.
+// run: radix-sort // trial: radix-sort
 #pragma once
 
 // The most threads of a block that adds along a row: where there are fewer tiles, fewer warps are enough.

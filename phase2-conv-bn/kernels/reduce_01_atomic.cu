@@ -5,6 +5,7 @@
 //       '---'---'--- sum ---'---'        one address, which takes one addition after another
 //
 // Limited by that address: however many threads add, its additions are made one at a time.
+// run: reduction // trial: reduction
 
 constexpr unsigned THREADS = 256;
 

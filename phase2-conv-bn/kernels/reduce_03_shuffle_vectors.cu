@@ -6,6 +6,7 @@
 //        …                                                     then: thread → warp → block → one atomic
 //
 // Limited by memory.
+// run: reduction // trial: reduction
 
 constexpr unsigned THREADS = 256;
 constexpr unsigned WARPS = THREADS / 32;

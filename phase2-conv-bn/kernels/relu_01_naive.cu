@@ -2,7 +2,7 @@
 //
 // Limited by memory alone: 4 bytes in, 4 bytes out, one comparison. In place it needs no second buffer, but it still
 // reads and writes all of the tensor, just after BatchNorm wrote it; phase 4 makes the two one.
-
+// run: norm // trial: norm
 // ANCHOR: kernel
 extern "C" __global__ void relu(float *x, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,6 +1,7 @@
 // ReLU in 16-byte vectors, in place or out of place: a thread loads four of them, then clips, then stores (in_flight.cuh).
 //
 // Limited by memory, with 64 bytes in flight a thread where relu_01_naive.cu has 4.
+// run: norm // trial: norm
 
 #include "in_flight.cuh"
 

@@ -4,6 +4,7 @@
 //     a warp's 512 values    row 0  | lane 0: 4 values | lane 1: 4 values | … | lane 31 |       a vector per lane and row, so that
 //                            row 1  | lane 0           | …                                     neighbours load neighbours
 //                            row 2, row 3
+// run: scan // trial: scan
 #pragma once
 
 constexpr unsigned THREADS = 256;

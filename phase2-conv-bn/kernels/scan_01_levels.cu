@@ -10,6 +10,7 @@
 //     add_before    | as it is | + t₀   | + t₀+t₁ | …
 //
 // Limited by memory traffic that is not needed: each value is read twice and written twice. In a block, by sixteen barriers.
+// run: scan // trial: scan
 
 constexpr unsigned THREADS = 256;
 

@@ -8,6 +8,7 @@
 // Within a tile: scan.cuh, with one barrier for 4096 values.
 //
 // Limited by memory: each value is read twice and written once, 12 bytes where 8 have to be.
+// run: scan // trial: scan
 
 #include "scan.cuh"
 

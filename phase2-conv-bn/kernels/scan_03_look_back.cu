@@ -10,6 +10,7 @@
 // needed. Tiles are numbered in the order in which blocks begin: all that a tile waits for is at work already.
 //
 // Limited by memory: each value is read once and written once.
+// run: scan // trial: scan
 
 #include "scan.cuh"
 

@@ -5,7 +5,7 @@
 //     lane 2   row 2 │ a a a a a
 //
 // Limited by sectors, of which a warp touches one for each lane; and by the longest row, for which one thread works alone.
-
+// run: spmv // trial: spmv
 constexpr unsigned THREADS = 256;
 
 // starts: [rows + 1]; columns and values: [starts[rows]]; x: [columns of A]; y: [rows]. A thread per row.

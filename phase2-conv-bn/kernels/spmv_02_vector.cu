@@ -5,7 +5,7 @@
 //     warp 2   row 2 │ a a a a a · …
 //
 // Limited by idle lanes, where a row has fewer than 32 non-zeros; and by the longest row still, for which one warp works alone.
-
+// run: spmv // trial: spmv
 constexpr unsigned THREADS = 256;
 constexpr unsigned ROWS_PER_BLOCK = THREADS / 32;
 

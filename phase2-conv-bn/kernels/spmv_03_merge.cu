@@ -11,6 +11,7 @@
 // threads; from block to block, through `carry`, which a second kernel adds in a fixed order.
 //
 // Limited by memory, and by the scan's and the searches' instructions.
+// run: spmv // trial: spmv
 
 constexpr unsigned THREADS = 128;
 constexpr unsigned WARPS = THREADS / 32;

@@ -5,6 +5,7 @@
 //         · v v v|v v v v          slots 0 and 1: slot 0 is ragged, slot 1 is a vector
 //
 //     channel c = `images` planes of `slots` slots each; block (c, s) → the slots [s·share, (s + 1)·share) of those
+// run: norm // trial: norm
 #pragma once
 
 constexpr unsigned THREADS = 256;

@@ -4,7 +4,7 @@
 //
 // Limited by latency: a device with room for 270,000 threads gets 64, one for each channel of a layer. Lanes of a warp read
 // values that lie a plane apart, 32 sectors for 32 values; and each addition waits for the one before.
-
+// run: norm // trial: norm
 // ANCHOR: kernel
 extern "C" __global__ void stats_naive(const float *x, float *mean, float *variance, unsigned images, unsigned channels,
                                        unsigned plane  // H·W

@@ -5,7 +5,7 @@
 //
 // Limited by memory. What is left to do is not speed: Σx² / M − mean² subtracts two large numbers where the mean is large
 // (stats_04_welford.cu).
-
+// run: norm // trial: norm
 #include "stats.cuh"
 
 struct Sums {

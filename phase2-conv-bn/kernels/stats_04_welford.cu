@@ -13,6 +13,7 @@
 //
 // Limited by memory, if the arithmetic fits into its shadow: some 12 instructions per value where adding takes 2, of the 28
 // that an H200 could issue in the time that the value's 4 bytes take.
+// run: norm // trial: norm
 
 #include "stats.cuh"
 

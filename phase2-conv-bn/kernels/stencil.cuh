@@ -3,6 +3,7 @@
 //     new(c) = old(c) + K · (old(left) + old(right) + old(front) + old(back) + old(below) + old(above) − 6 · old(c))
 //
 // The box is insulated: a neighbour outside it is as warm as the cell itself. Values lie in order of x, then y, then z.
+// run: stencil // trial: stencil
 #pragma once
 
 // The part of a difference in temperature that crosses a face in one step. Above 1/6 the steps would not settle.

@@ -7,6 +7,7 @@
 //              below
 //
 // Limited by requests: seven loads for one store, and what the caches do not hold any more comes from memory again.
+// run: stencil // trial: stencil
 
 #include "stencil.cuh"
 

@@ -6,6 +6,7 @@
 //       h h h h h h h h          the cells below and above still come from memory
 //
 // Limited by memory, and no nearer to its floor than the caches were: they kept the neighbours of the plane too.
+// run: stencil // trial: stencil
 
 #include "stencil_tile.cuh"
 

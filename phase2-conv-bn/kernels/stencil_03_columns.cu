@@ -7,6 +7,7 @@
 //                 ↑ one plane up: below = c, c = above
 //
 // Limited by memory: a cell is read once for each block that it belongs to, and once more by neighbours that have it in their halo.
+// run: stencil // trial: stencil
 
 #include "stencil_tile.cuh"
 

@@ -1,4 +1,5 @@
 // A tile of a plane in shared memory, with a halo of one cell on each side.
+// run: stencil // trial: stencil
 #pragma once
 
 #include "stencil.cuh"

@@ -9,6 +9,7 @@
 // list. A last pass stores the results in the order of the list.
 //
 // Limited by reading: the keys are read six times.
+// run: top-k // trial: top-k
 
 constexpr unsigned BITS = 8;
 constexpr unsigned THREADS = 256;

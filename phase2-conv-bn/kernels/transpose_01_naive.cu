@@ -7,7 +7,7 @@
 //                               d . .
 //
 // Limited by the stores: a warp's 128 bytes go to 32 sectors.
-
+// run: transpose // trial: transpose
 constexpr unsigned TILE = 32;
 // Rows of threads in a block, each of which takes TILE / THREAD_ROWS values of a column.
 constexpr unsigned THREAD_ROWS = 8;

@@ -6,6 +6,7 @@
 //     g h i              g h i                 c f i
 //
 // Limited by bank conflicts: the 32 values of a column of the tile lie in one bank, so a warp's load takes 32 passes.
+// run: transpose // trial: transpose
 
 constexpr unsigned TILE = 32;
 // Rows of threads in a block, each of which takes TILE / THREAD_ROWS values of a column.

@@ -7,6 +7,7 @@
 //         row 2    2  3  4  …   1
 //
 // Limited by memory.
+// run: transpose // trial: transpose
 
 constexpr unsigned TILE = 32;
 // Rows of threads in a block, each of which takes TILE / THREAD_ROWS values of a column.

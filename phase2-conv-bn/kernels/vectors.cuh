@@ -1,5 +1,6 @@
 // Four floats at once: 16 bytes, the most that one load or store of a thread moves. ALIGNED says that rows begin at
 // multiples of 16 bytes (their length is a multiple of 4); otherwise the four are moved one by one.
+// run: gemm // trial: gemm
 #pragma once
 
 #include "epilogue.cuh"

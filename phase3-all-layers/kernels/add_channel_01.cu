@@ -7,6 +7,7 @@
 // One division finds the plane of a vector's first value; counting finds those of the next three.
 //
 // Limited by memory: 8 bytes per value for one addition. Phase 4 makes it part of the preceding kernel.
+// run: test elementwise // trial: add_channel
 
 #include "../../phase2-conv-bn/kernels/in_flight.cuh"
 

@@ -3,6 +3,7 @@
 //     y = √ᾱ·x + √(1−ᾱ)·ε        reads 8, writes 4 bytes per value
 //
 // Limited by memory. Every operation is rounded separately, so the host computes the same bits.
+// run: test elementwise // trial: add_noise
 
 // ANCHOR: kernel
 extern "C" __global__ void add_noise(const float *__restrict__ clean, const float *__restrict__ noise,

@@ -13,6 +13,7 @@
 //
 // Limited by memory traffic: the scores, T² · heads · B floats, are written or read four times by three kernels. Flash
 // attention (phase 4) never writes them.
+// run: test sequence // trial: attention
 #include "../../phase2-conv-bn/kernels/fetch.cuh"
 
 constexpr unsigned BK = 8;  // values of i per step: a 32-byte sector of a row

@@ -4,6 +4,7 @@
 // overlap by one value and none is empty.
 //
 // Limited by memory for large planes; for ResNet's planes of 7 × 7, by the launch.
+// run: test layers // trial: average_pool
 
 // ANCHOR: kernel
 extern "C" __global__ void adaptive_average_pool(const float *__restrict__ input, float *__restrict__ output,

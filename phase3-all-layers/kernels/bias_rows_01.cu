@@ -3,6 +3,7 @@
 //     y [rows, out] row-major; value i is in column i % out
 //
 // Limited by memory: it writes 4 bytes per value, which the product reads and writes again.
+// run: test layers // trial: bias_rows
 
 // ANCHOR: kernel
 extern "C" __global__ void bias_rows(const float *__restrict__ bias, float *__restrict__ y, unsigned out, unsigned n) {

@@ -3,6 +3,7 @@
 //     image 0: a a a b b | image 1: a a a b b | …      a letter is a plane
 //
 // Limited by memory. It computes nothing; a convolution that reads from two tensors would make it unnecessary.
+// run: test elementwise // trial: concatenate
 
 // first = Ca·H·W and second = Cb·H·W, the values per image in a and in b. outputs = N·(first + second).
 // ANCHOR: kernel

@@ -7,6 +7,7 @@
 //
 // Limited by memory: 32 bytes per value, 16 of them for the intermediate x̂ and y, which fusion saves. Every operation
 // is rounded separately (__fmul_rn and the like are never fused), so the host computes the same bits.
+// run: test elementwise // trial: diffusion_step
 
 // ANCHOR: kernel
 extern "C" __global__ void denoise(const float *__restrict__ noisy, const float *__restrict__ noise,

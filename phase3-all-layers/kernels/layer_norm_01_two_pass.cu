@@ -6,7 +6,7 @@
 //
 // Limited by uncoalesced memory accesses: the lanes of a warp read values that are a row apart, 32 sectors for 32
 // values. Also, a layer with few rows has few threads.
-
+// run: test sequence // trial: layer_norm
 // x, y: [rows, columns], weight, bias: [columns]
 // ANCHOR: kernel
 extern "C" __global__ void layer_norm(const float *__restrict__ x, const float *__restrict__ weight,

@@ -6,8 +6,8 @@
 // A warp holds 512 values, a block 4096. Rows that are longer still are read again for each pass.
 //
 // Limited by memory: 8 bytes per value. What remains is to fuse it with the preceding or the following layer.
+// run: test sequence // trial: layer_norm
 #include "rows.cuh"
-
 constexpr unsigned HELD = 16;  // values per thread
 
 // One pass over a row: use(column, index in `held`) for this thread's values, WIDTH at a time; they are read first if

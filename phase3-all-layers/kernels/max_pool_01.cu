@@ -3,7 +3,7 @@
 // Values outside the image are ignored. A NaN wins over every number, so that it is not hidden.
 //
 // Limited by memory: a value is read once from memory, and from the caches once per window that contains it.
-
+// run: test layers // trial: max_pool
 struct Pool {
     int height, width, out_height, out_width;
     int window, stride, padding;

@@ -4,6 +4,7 @@
 //     y[r][c] = x[r][c] / max(√Σ x[r]², 1e-12)
 //
 // Limited by memory: a row is read twice, the second time from a cache, and the matrices that need it are small.
+// run: test autoencoder // trial: row_norm
 #include "rows.cuh"
 
 // x, y: [gridDim.x, columns]

@@ -5,6 +5,7 @@
 //
 // A thread takes WIDTH neighbouring values of a row at a time, with a stride of GROUP·WIDTH. WIDTH is 4 if rows begin
 // at multiples of 16 bytes (their length is a multiple of 4), otherwise 1.
+// run: test sequence // trial: sequence
 #pragma once
 
 constexpr unsigned THREADS = 256;

@@ -4,6 +4,7 @@
 //
 // Limited by memory: 8 bytes per value for one exponential and one division. Below −88.7 the exponential is ∞ and the
 // result −0, which is off by less than 3·10⁻³⁷.
+// run: test elementwise // trial: silu
 
 #include "../../phase2-conv-bn/kernels/in_flight.cuh"
 

@@ -6,6 +6,7 @@
 //     here       reads 12, writes 4: 16 of the 32 bytes, one of the three launches
 //
 // Limited by memory: a thread has two vectors of each tensor in flight, 96 bytes.
+// run: test elementwise // trial: silu_sum
 
 constexpr unsigned THREADS = 256;
 // Vectors of each tensor that a thread has in flight.

@@ -5,6 +5,7 @@
 // A row that contains NaN or +∞, or only −∞, becomes NaN throughout: either its sum is NaN or every difference is.
 //
 // Limited by uncoalesced memory accesses: lanes read values that are a row apart, and each value three times.
+// run: test sequence // trial: softmax
 
 // x, y: [rows, columns]; y may be x.
 // ANCHOR: kernel

@@ -6,6 +6,7 @@
 // long. Each thread has its own maximum and sum, which are merged at the end. Two reads and one write per value.
 //
 // Limited by memory; if a row fits in a cache, the second read costs little.
+// run: test sequence // trial: softmax
 #include "rows.cuh"
 
 // x, y: [rows, columns]; y may be x.

@@ -6,6 +6,7 @@
 // the embedding.
 //
 // Limited by its launch: a batch of steps has a few hundred values.
+// run: test elementwise // trial: timestep
 
 // steps: [batch]; output: [batch, 2·half]. pairs = batch·half.
 // ANCHOR: kernel

@@ -4,6 +4,7 @@
 //     write ◀─ columns of it, 32 neighbours per warp again     banks; of 32 floats, into one.
 //
 // Limited by memory: 8 bytes per value, 12 if it is added.
+// run: test sequence // trial: transpose
 
 constexpr unsigned TILE = 32;
 constexpr unsigned STEP = 8;  // rows of a tile that the block's 256 threads move at a time

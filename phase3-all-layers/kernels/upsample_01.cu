@@ -7,6 +7,7 @@
 //                           c c d d
 //
 // Limited by memory, mostly by writes: factor² values out for each one in, which the caches hold meanwhile.
+// run: test elementwise // trial: upsample
 
 // outputs = N·C·H·W·factor².
 // ANCHOR: kernel

@@ -1,4 +1,5 @@
 // The activations of `epilogue.cuh`, of one value.
+// run: gemm
 #pragma once
 #include "epilogue.cuh"
 

@@ -1,4 +1,5 @@
 // What the kernels of the all-reduce ladder share: the memory of all devices, sums of 16 bytes at a time, and flags between devices.
+// run: all-reduce
 #pragma once
 #include "elements.cuh"
 

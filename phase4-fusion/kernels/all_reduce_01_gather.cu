@@ -4,6 +4,7 @@
 //     rank 2 ──▶   Σ    ──▶ rank 2
 //
 // Limit: all bytes go through the links of one device, in and then out, while the others' links rest.
+// run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: gather

@@ -5,6 +5,7 @@
 //       ▲───────────────────────────┘      part 1: of rank 1 + rank 2 + rank 0, finished at rank 0 …
 //
 // Limit: 2(N − 1) hand-overs one after the other, each of which takes events and a launch.
+// run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: ring

@@ -3,6 +3,7 @@
 //     rank 0, 1, 2 ──▶ rank 0     rank 0, 1, 2 ──▶ rank 1     rank 0, 1, 2 ──▶ rank 2
 //
 // Limit: N − 1 times the values come into each device, and before and after the launch all devices wait for each other by events.
+// run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: one_shot

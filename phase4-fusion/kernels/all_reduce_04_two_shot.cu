@@ -6,6 +6,7 @@
 //     part 2 of all ──▶ rank 2 ─┘         └──▶ rank 2
 //
 // Limit: three meetings of all devices by events, which small sums wait for.
+// run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: two_shot

@@ -4,6 +4,7 @@
 //
 // The first meeting says that the values can be read, the second that nobody reads them any more.
 // Limit: N − 1 times the values, as before.
+// run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: flags_one_shot

@@ -4,6 +4,7 @@
 //     wait for all ─▶ read my part of all, add up, write it to all ─▶ wait for all ─▶ end
 //
 // Limit: the links, in both directions.
+// run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: flags_two_shot

@@ -9,7 +9,7 @@
 // Why two halves of staging are enough: launch e + 2 overwrites the half that others read in their launch e. It begins after launch
 // e + 1 of its own device, whose blocks waited for flags that the others raised in their launch e + 1, after the end of their launch e.
 // Limit: every device reads all values of all others, and copies its own within its memory first.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: resident

@@ -10,7 +10,7 @@
 // Why two halves of staging, used in turns, are enough: a rank ends sum e + 1 when it has the values of all, which they push after the
 // end of their sum e. So when it overwrites the half of sum e, in sum e + 2, all have read it.
 // Limit: twice the bytes on the links.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: all-reduce
 #include "all_reduce.cuh"
 
 // ANCHOR: line

@@ -4,6 +4,7 @@
 //     Q [queries, head]     K, V [keys, head]     O [queries, head]     of one head: values of a token lie next to each other
 //
 // The host side is src/attention/mod.rs.
+// run: attention // trial: attention
 #pragma once
 
 // From one image, head and token to the next, in values.

@@ -5,6 +5,7 @@
 //     keys       eight at a time: scores, their largest, weights, sums
 //
 // All in f32. Limited by shared memory, which each lane reads 16 bytes of for eight multiply-adds.
+// run: attention // trial: attention
 #include "attention.cuh"
 
 constexpr int BM = 64;     // queries per block

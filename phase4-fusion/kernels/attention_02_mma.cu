@@ -6,7 +6,7 @@
 //
 // K and V of the next 64 keys come by cp.async meanwhile. Tiles are swizzled as those of gemm_05_swizzle.cu. Limited by ldmatrix: each
 // warp reads all of K and V for its 16 rows.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: attention // trial: attention
 #include "attention_rows.cuh"
 #include "cp_async.cuh"
 #include "mma.cuh"

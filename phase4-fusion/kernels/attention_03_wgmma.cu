@@ -6,7 +6,7 @@
 //     S P O      0   1   2
 //
 // Limited by its order: while weights are computed, the tensor cores rest, and the other way round.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: attention // trial: attention
 #include "attention_hopper.cuh"
 
 template <int OF_HEAD>

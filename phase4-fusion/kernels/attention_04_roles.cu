@@ -7,7 +7,7 @@
 // of queries after the other, so that the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are
 // of different lengths, and there is a block for each, the longest of a head first: whoever is done takes the next. Limited by the exponentials where
 // heads are small: 16 per SM and cycle, beside 2048 multiply-adds.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: attention // trial: attention
 #include "attention_roles.cuh"
 
 // Registers are per thread; an SM has 65536.

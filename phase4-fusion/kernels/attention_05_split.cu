@@ -7,7 +7,7 @@
 //     slice 7   keys 14336 … 16383 ─┘
 //
 // Limited by latency, or by the bytes of K and V.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: attention // trial: attention
 #include "attention_roles.cuh"
 
 template <int OF_HEAD, int OF_SLICES>

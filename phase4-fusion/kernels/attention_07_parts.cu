@@ -2,7 +2,7 @@
 //
 // Three times the products of attention_06_tf32.cu, and still faster than f32's own multiply-adds, which tensor cores outdo by 8. Limited
 // by them for heads from 40 values.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: attention // trial: attention
 #include "attention_tf32.cuh"
 
 F32_KERNELS(2)

@@ -4,6 +4,7 @@
 //                   the last token, arrives as zeros, so a head of 40 has one box, and one of 80 two
 //     S = Q · Kᵀ    both from shared memory; K's rows are the transpose of B
 //     O += P · V    P from registers; V's rows are those of B
+// run: attention // trial: attention
 #pragma once
 #include "attention_rows.cuh"
 #include "gemm_hopper.cuh"

@@ -8,6 +8,7 @@
 // the next scores are begun before the values of the last ones, so that they are complete while those still run.
 //
 // Steps go from the last keys to the first: what has to be masked comes first. The idea is that of FlashAttention-3 (Shah et al., 2024).
+// run: attention // trial: attention
 #pragma once
 #include "attention_hopper.cuh"
 

@@ -3,6 +3,7 @@
 //
 //     scores, of 16 keys: 0 1 │ 4 5   row lane / 4           A of 16 rows and 16 keys: 0 │ 2   words of two weights
 //                         2 3 │ 6 7   8 rows below                                     1 │ 3
+// run: attention // trial: attention
 #pragma once
 #include "attention.cuh"
 #include "elements.cuh"

@@ -11,6 +11,7 @@
 //
 // What a step adds to O is added up for itself first: 4096 keys one after the other in a sum of the tensor cores, which cut it, lose more
 // than f32 does.
+// run: attention // trial: attention
 #pragma once
 #include "attention_rows.cuh"
 #include "cp_async.cuh"

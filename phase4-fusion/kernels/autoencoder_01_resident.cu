@@ -7,7 +7,7 @@
 //
 // Limited by a launch for few spectrograms, by arithmetic for many. Compute capability 9.0 and up: the weights are on their way while the
 // launch before still runs.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: test autoencoder // trial: none, its check is a whole model with prepared weights
 #include "cp_async.cuh"
 #include "hopper.cuh"
 

@@ -3,7 +3,7 @@
 //
 // One shape for all: 128 pixels × 64 channels of the output per block. Limited by the loads: a tap's pixels are fetched again
 // for each of the R · S taps, 24 KiB for 256 cycles of the tensor cores, which is about twice what L2 delivers.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: conv
 #include "conv_kernels.cuh"
 
 // ANCHOR: shape

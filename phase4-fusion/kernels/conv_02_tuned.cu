@@ -12,7 +12,7 @@
 //      64 ×  64                  128                        the fewest
 //
 // Limited by the tensor cores where K is long and there are two tiles per SM; else by the loads and the start.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: conv
 #include "conv_kernels.cuh"
 #include "shapes_160.cuh"
 

@@ -8,7 +8,7 @@
 //     slice 7   steps 63 … 71 ──┘
 //
 // Limited by latency: a few steps, two meetings of the cluster, and reads of other blocks' shared memory.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: conv
 #include "conv_kernels.cuh"
 #include "slices.cuh"
 

@@ -10,7 +10,7 @@
 // value of a neighbour too: it is cut off, for the filter's zero there does not help against an infinity.
 //
 // Limited by the bytes of the output.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: conv
 #include "gemm_hopper.cuh"
 
 // Of a layer. As the host has it: `src/conv/few_channels.rs`.

@@ -9,7 +9,7 @@
 // eight rows of `ldmatrix` then meet all banks once.
 //
 // Limited by the copies, for which all threads compute addresses, and by mma.sync, which has half of wgmma's rate.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: test conv_s8 // trial: none, only its test prepares the inputs that it takes
 #include "cp_async.cuh"
 #include "hopper.cuh"
 

@@ -6,6 +6,7 @@
 //     C [N · P · Q, K]           the output as it lies, N × P × Q × K
 //
 // PTX ISA, "Tensor im2col mode".
+// run: conv
 #pragma once
 #include "gemm_hopper.cuh"
 

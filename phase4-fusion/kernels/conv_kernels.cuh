@@ -5,6 +5,7 @@
 // `a` is x in im2col mode, `b` is w as [K, R · S · C], and `c` is y as [N · P · Q, K]: a tensor map, or the memory itself if slices
 // share a tile. C is a multiple of BK channels, and the scale, the shift and the residual are by output channel, as BatchNorm and
 // a skip connection have them. What is added after the activation is another image, or a value per image and channel.
+// run: conv
 #pragma once
 #include "conv_hopper.cuh"
 

@@ -1,9 +1,9 @@
 // Copies without a tensor map: bulk copies of a run of bytes, which one thread asks for, and `cp.async` of one value per thread.
 //
 // PTX ISA: "cp.async.bulk", "cp.reduce.async.bulk", "cp.async". Runs begin at multiples of 16 bytes and are as long.
+// run: gemm
 #pragma once
 #include "hopper.cuh"
-
 // ANCHOR: runs
 // A run of global memory into shared memory, where `barrier` counts its bytes.
 __device__ inline void copy_run(void *to, const void *from, unsigned bytes, unsigned barrier) {

@@ -1,6 +1,7 @@
 // Copies from global to shared memory that no register sees and no thread waits for (PTX ISA, "cp.async"; compute
 // capability 8.0 and up). What was copied is there after `copy_groups_arrived` for the thread that asked, and for the others of
 // the block after a barrier that follows.
+// run: gemm
 #pragma once
 
 // 16 bytes between multiples of 16, past the L1 cache; zeros, and nothing is read, unless `inside`.

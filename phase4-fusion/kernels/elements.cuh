@@ -1,6 +1,7 @@
 // The types that tensor cores multiply, and those that results are stored as, with their conversions from and to f32.
 //
 // A matrix in memory is a pointer to `Value`. PTX ISA, "cvt": of a pair the second operand goes to the lower half.
+// run: gemm
 #pragma once
 
 struct F16 {

@@ -2,6 +2,7 @@
 // later.
 //
 // BatchNorm is a scale and a shift, a bias is a shift alone. What is null is left out.
+// run: gemm
 #pragma once
 #include "elements.cuh"
 

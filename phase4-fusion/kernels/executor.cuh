@@ -2,6 +2,7 @@
 //
 // The threads of a block are WORKERS, who compute, and one warp that runs ahead and fetches (see `executor_01_queue.cu`). Everything
 // here is run by the workers alone; their barrier is number 1.
+// run: queue
 #pragma once
 #include "cp_async.cuh"
 

@@ -11,7 +11,7 @@
 //
 // Limited by the way of a value from one block to the next, twice through the L2 cache, where layers are small; by f32 arithmetic
 // where they are large.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: queue
 #include "executor.cuh"
 
 constexpr int HEAD = 0, GONE = 1, FIRST_COUNTER = 2;  // counters: the queue's next task, blocks that have left, then those of tasks

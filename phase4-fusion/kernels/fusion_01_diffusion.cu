@@ -5,6 +5,7 @@
 //
 // Limited by memory: a thread has two vectors of each tensor in flight, 96 bytes. Every operation is rounded as in the separate
 // kernels (phase 3's `diffusion_01.cu`), so that both give the same bits.
+// run: test fusion // trial: diffusion_step
 
 constexpr unsigned THREADS = 256;
 // Vectors of four values of each tensor that a thread has in flight.

@@ -2,6 +2,7 @@
 // activation; a product that normalises its rows saves LayerNorm.
 //
 // Limited by memory: 2 bytes read and 2 written per value, 4 and 2 for the sum.
+// run: test fusion // trial: none, only its test prepares the inputs that it takes
 #include "elements.cuh"
 
 constexpr unsigned THREADS = 256;

@@ -11,7 +11,7 @@
 // In f16 they lose nothing of x; of f32 they cut off 13 bits.
 //
 // Limited as the product is. Each block adds up the rows of its tile, so a row is added up once for each 128 or 160 columns of y.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: test fusion // trial: fusion
 #include "gemm_hopper.cuh"
 #include "shapes.cuh"
 #include "shapes_160.cuh"

@@ -11,7 +11,7 @@
 //     A    4 parities × ⌈N · H/2 · W/2⌉ rows, each parity filled up to whole tiles      B [K, 3 · 3 · (C1 + C2)]
 //
 // Limited as the convolution is. The pixels of a tile are not neighbours in y, so each thread stores its own sums.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: test fusion // trial: fusion
 #include "gemm_hopper.cuh"
 #include "shapes.cuh"
 #include "shapes_160.cuh"

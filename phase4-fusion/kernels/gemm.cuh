@@ -4,6 +4,7 @@
 //
 // A and B are of one type, sums are f32 (of integers i32), and C is of the type that `Product` says. Blocks are numbered in one
 // dimension, along the rows of tiles of C.
+// run: gemm // trial: gemm
 #pragma once
 #include "epilogue.cuh"
 

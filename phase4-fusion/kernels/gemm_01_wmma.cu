@@ -9,7 +9,7 @@
 //
 // M, N and K are multiples of 16, since a fragment has no edge. Limited by memory: each value that is loaded serves 16 multiply-adds,
 // and the tensor cores, which could do thousands in the time that a sector takes to come, wait.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "wmma.cuh"
 
 constexpr int BM = 16, BN = 64;  // rows and columns of C per block: its warps stand next to each other

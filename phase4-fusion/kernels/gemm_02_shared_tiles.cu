@@ -9,7 +9,7 @@
 //        A tile [64 rows][32 of K]
 //
 // Limited by the way into shared memory, two bytes at a time, and by bank conflicts: the rows of a fragment lie in a few banks.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "wmma.cuh"
 
 constexpr int BM = 64, BN = 64;  // rows and columns of C per block

@@ -8,7 +8,7 @@
 // works on registers, and C needs no shared memory.
 //
 // Limited by waiting: all warps fetch, then all multiply, and meanwhile the other units are idle.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "mma.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block

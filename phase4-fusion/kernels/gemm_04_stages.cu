@@ -5,7 +5,7 @@
 //     multiply   0 1 2 3 4 5      One barrier per step in place of two: it says that a stage is complete, and another free.
 //
 // Limited by shared memory: a fifth of it is padding, and the fragments' loads and the products take turns in each warp.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "mma.cuh"
 

@@ -6,7 +6,7 @@
 //     row 6   3 2 1 0 │ row 7   3 2 1 0      piece p of row r lies at p ^ (r % 8).
 //
 // What padding took is a fifth stage in the same 80 KiB. Limited by the loads of fragments, which the products wait for.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "mma.cuh"
 

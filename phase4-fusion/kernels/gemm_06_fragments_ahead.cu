@@ -6,7 +6,7 @@
 //
 // Limited by registers: 64 sums and two sets of 24 leave no room for larger parts of C per warp, so each value from shared memory
 // serves 64 or 32 multiply-adds of a warp and no more. Here GPUs of the Ampere generation are at their end.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
 #include "mma.cuh"
 

@@ -6,7 +6,7 @@
 // shared memory past the threads' own way (the async proxy), what they have written must be fenced before.
 //
 // Limited by waiting, as step 3 was: a block fetches, then multiplies. Two of them on an SM take turns.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "swizzled.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block

@@ -6,7 +6,7 @@
 //     multiply   0 1 2 3 4 5      uses is meant.
 //
 // Limited by that meeting: the tensor cores have nothing to do from the end of one step's products to the beginning of the next one's.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "swizzled.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block

@@ -9,7 +9,7 @@
 //
 // Limited by its ends: a block begins with an empty ring and stores C while the tensor cores rest, and one block fills a
 // SM.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "swizzled.cuh"
 
 constexpr int BM = 128, BN = 256;  // rows and columns of C per block

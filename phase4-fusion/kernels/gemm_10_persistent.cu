@@ -6,7 +6,7 @@
 //
 // The loop stands in gemm_hopper.cuh, which has step 9's roles. Limited by L2: each block fetches all of its tiles for itself, though its
 // neighbours fetch the same ones.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 
 template <class Type>

@@ -5,7 +5,7 @@
 //
 // Clusters take their tiles in bands, down the columns of a band: those that run together share rows and columns in L2.
 // Limited by sizes that this tile does not fit.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 
 template <class Type>

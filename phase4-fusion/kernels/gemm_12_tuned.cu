@@ -9,7 +9,7 @@
 //      64 ×  64      1 × 1           1        8                               1/16      fewer
 //
 // Limited by the tensor cores where there are several tiles per SM; else by the loads, and by the start of the launch.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"
 #include "shapes_160.cuh"

@@ -1,6 +1,6 @@
 // Step 12's products of 8-bit floats, with f16 for C: 128 values are a row of a tile. What they were scaled by is undone by the epilogue's alpha.
 // Sums keep 14 bits only: that is how this tensor core adds 8-bit floats.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"
 

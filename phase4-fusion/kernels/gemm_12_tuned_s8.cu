@@ -1,5 +1,5 @@
 // Step 12's products of 8-bit integers, with i32 for C: exact, and stored as they are.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"
 

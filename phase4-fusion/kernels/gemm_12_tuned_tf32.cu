@@ -1,6 +1,6 @@
 // Step 12's products of tf32: f32 in memory, of which the tensor cores use the upper 19 bits. 32 values are a row of a tile, so a stage
 // is half as many of K; and the tensor cores read K-major tiles alone, so B is given as its transpose.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"
 #include "shapes_160.cuh"

@@ -12,7 +12,7 @@
 //      64 ×  64        4     0.5 or fewer, and 24 steps
 //
 // Limited by latency: a few steps, two meetings of the cluster, and reads of other blocks' shared memory.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 #include "slices.cuh"
 

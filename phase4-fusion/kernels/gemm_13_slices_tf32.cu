@@ -1,5 +1,5 @@
 // Step 13's products of tf32: f32 in memory, of which the tensor cores use the upper 19 bits; B is given as its transpose.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
 #include "gemm_shapes.cuh"
 #include "slices.cuh"
 

@@ -6,6 +6,7 @@
 //     consumer 1      … waits for `full` … multiply 0 │ multiply 1 │ …   rows  64 … 127
 //
 // A barrier's phases alternate, so one bit says which of a stage's uses is meant; it turns when the ring does.
+// run: gemm // trial: gemm
 #pragma once
 #include "gemm.cuh"
 #include "wgmma.cuh"

@@ -1,4 +1,5 @@
 // Kernels of the last steps for a shape of tile, a struct with the sizes that `Geometry` in gemm_hopper.cuh names.
+// run: gemm // trial: gemm
 #pragma once
 #include "gemm_hopper.cuh"
 

@@ -1,9 +1,9 @@
 // Hopper's own instructions, one function each: barriers in memory, bulk copies of boxes, products of a warpgroup.
 //
 // PTX ISA: "mbarrier", "cp.async.bulk.tensor", "wgmma". Addresses of shared memory are the 32-bit ones that these take.
+// run: gemm
 #pragma once
 #include "elements.cuh"
-
 // What the driver encodes of a tensor: `Stream::tensor_map` makes it.
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];

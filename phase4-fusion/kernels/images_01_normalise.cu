@@ -2,6 +2,7 @@
 // link, a quarter of what f32 would take, and each thread widens four neighbours of a plane.
 //
 // Limit: the f32 values that it writes, 4 bytes per pixel, at the memory's bandwidth.
+// run: test nhwc // trial: none, only its test prepares the inputs that it takes
 
 constexpr int THREADS = 256;
 

@@ -5,6 +5,7 @@
 //       0 │ 2     lane l tells where row           0                                   0 1 │  row lane / 4, columns 2 · (lane % 4)
 //       ──┼──     l % 8 of matrix l / 8            ──                                  ────┤  and the next
 //       1 │ 3     begins                           1                                   2 3 │  eight rows below
+// run: gemm
 #pragma once
 #include "gemm.cuh"
 

@@ -1,4 +1,5 @@
 // Images channels last, [N, H, W, C], in vectors of 16 bytes: neighbouring channels of a pixel. C is a multiple of a vector.
+// run: test nhwc // trial: none, only its test prepares the inputs that it takes
 #pragma once
 #include "hopper.cuh"
 

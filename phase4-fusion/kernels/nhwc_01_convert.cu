@@ -5,7 +5,7 @@
 // Where the result has more channels than the image, the rest are zeros: tensor cores take whole steps of channels.
 //
 // Limited by memory for few channels. With many, the planes of one pixel lie far apart, and a warp reads a sector for each value.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test nhwc // trial: nhwc_images
 #include "nhwc.cuh"
 
 struct Image {

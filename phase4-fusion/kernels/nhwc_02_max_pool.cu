@@ -4,7 +4,7 @@
 // Values outside the image are ignored. A NaN wins over every number, so that it is not hidden.
 //
 // Limited by memory: a value is read once from memory, and from the caches once per window that contains it.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test nhwc // trial: nhwc_images
 #include "nhwc.cuh"
 
 struct Pool {

@@ -4,7 +4,7 @@
 // go through the pixels. A warp's four groups add up by shuffles, the warps in shared memory.
 //
 // Limited by latency: a block reads few kilobytes, in two or three loads per thread.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test nhwc // trial: nhwc_images
 #include "nhwc.cuh"
 
 // ANCHOR: kernel

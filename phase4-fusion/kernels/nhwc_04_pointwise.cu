@@ -7,7 +7,7 @@
 //
 // A thread has 16 bytes of neighbouring channels. What is null is left out; where channels were filled up with zeros, e is 0 too.
 // Limited by memory.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test nhwc // trial: nhwc_images
 #include "activation.cuh"
 #include "nhwc.cuh"
 

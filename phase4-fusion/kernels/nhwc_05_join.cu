@@ -5,7 +5,7 @@
 //     upsample       pixel (y, x) of the result is pixel (y / factor, x / factor)
 //
 // Limited by memory.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test nhwc // trial: nhwc
 #include "nhwc.cuh"
 
 // ANCHOR: concatenate

@@ -9,7 +9,7 @@
 // All loads are on their way before the first sum: weight and bias even before the launch before this one is complete, since it does not
 // write them. Sums are f32, whatever the type in memory. Limited by the latency of one load and of two sums over lanes; for large
 // images by memory.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test nhwc // trial: nhwc
 #include "nhwc.cuh"
 
 constexpr int THREADS = 128;

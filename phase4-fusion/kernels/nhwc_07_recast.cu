@@ -5,7 +5,7 @@
 //     f16  a b c … 64 channels   →   s8, e4m3   of a · 1/step, cut off at the largest there is
 //
 // A thread makes 8 neighbouring channels of a pixel. Limited by memory.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test precision // trial: recast
 #include "nhwc.cuh"
 
 struct Pixels {

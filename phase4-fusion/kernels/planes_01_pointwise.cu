@@ -3,6 +3,7 @@
 //
 // A thread has four neighbours of a plane, or, where planes are no multiple of four, one value. What is null is left out. Limited by
 // memory.
+// run: test nhwc // trial: nhwc
 #include "epilogue.cuh"
 
 struct Planes {

@@ -1,7 +1,7 @@
 // y = 2.5·x, 16 bytes per load: CUDA C has a type for it, and the compiler makes one LDG.E.128 of it.
 //
 // Limited by memory, with a quarter of the instructions of ptx_01_loads_scalar.cu.
-
+// run: ptx
 // x and y lie at multiples of 16 bytes. n / 4 + 1 threads: the last one takes the n % 4 values that are left.
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(256) loads(const float *x, float *y, unsigned n) {

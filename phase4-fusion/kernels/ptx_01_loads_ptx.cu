@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // y = 2.5·x, 16 bytes per load, with hints that CUDA C has no words for: read through the path of read-only data, do not
 // keep the line in L1, fetch 256 bytes into L2, and evict what was written first.
 //

@@ -1,5 +1,6 @@
 // Sum and maximum of each row of integers, a warp per row. The file that includes this says how 32 lanes become one:
 // `warp_sum` and `warp_max`.
+// run: ptx
 #pragma once
 
 // For all 32 lanes: the sum, and the largest, of what they hold. All of them take part.

@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // Row sums and maxima of integers: one instruction for each, which CUDA C has a function for.
 //
 // Limited by memory.

@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // Row sums and maxima of integers: `redux.sync`, written in PTX. It takes 32-bit integers; f32 minima and maxima came with
 // sm_100a, and no GPU so far adds f32 this way.
 //

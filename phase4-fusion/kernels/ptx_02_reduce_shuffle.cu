@@ -2,6 +2,7 @@
 //
 // Limited, for rows of 32, by the 20 instructions that follow the one load: ten of them shuffles, of which an SM
 // starts one per cycle.
+// run: ptx
 
 #include "ptx_02_reduce.cuh"
 

@@ -1,4 +1,5 @@
 // Leaky ReLU: y = x if x ≥ 0, otherwise x / 8. The file that includes this says how a lane chooses: `leaky`.
+// run: ptx
 #pragma once
 
 __device__ float leaky(float x);

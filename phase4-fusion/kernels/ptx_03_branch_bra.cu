@@ -1,7 +1,7 @@
 // Leaky ReLU with a branch in PTX: where signs differ within a warp, its lanes part and meet again.
 //
 // Limited by memory. ptxas may turn the branch into a predicate all the same.
-
+// run: ptx
 #include "ptx_03_branch.cuh"
 
 // ANCHOR: leaky

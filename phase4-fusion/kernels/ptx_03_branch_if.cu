@@ -1,6 +1,7 @@
 // Leaky ReLU with an `if`: the compiler sees that one multiplication is cheaper than a branch.
 //
 // Limited by memory.
+// run: ptx
 
 #include "ptx_03_branch.cuh"
 

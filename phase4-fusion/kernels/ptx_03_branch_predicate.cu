@@ -1,6 +1,7 @@
 // Leaky ReLU with a predicate in PTX: all lanes pass the multiplication, those with x < 0 take part in it.
 //
 // Limited by memory.
+// run: ptx
 
 #include "ptx_03_branch.cuh"
 

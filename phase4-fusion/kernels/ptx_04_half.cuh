@@ -1,5 +1,6 @@
 // The geometric series 1 + x + x² + … + x⁶⁴ in f16, by Horner's rule: 64 multiply-adds per value, so that arithmetic counts
 // and not memory. The file that includes this says how two values take a step together: `step`.
+// run: ptx
 #pragma once
 
 #include <cuda_fp16.h>

@@ -1,6 +1,7 @@
 // The series, two f16 at a time, in PTX.
 //
 // Limited by multiply-adds, as ptx_04_half_split.cu.
+// run: ptx
 
 #include "ptx_04_half.cuh"
 

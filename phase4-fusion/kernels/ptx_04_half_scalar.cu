@@ -1,6 +1,7 @@
 // The geometric series 1 + x + x² + … + x⁶⁴ in f16, one value per thread, as one would write it in f32.
 //
 // Limited by multiply-adds: the unit works on pairs of f16, and here the other half of each register is empty.
+// run: ptx
 
 #include <cuda_fp16.h>
 

@@ -2,6 +2,7 @@
 // steps, and ptxas sees it: its machine code is that of ptx_04_half_ptx.cu.
 //
 // Limited by multiply-adds, of which there are half as many as in ptx_04_half_scalar.cu.
+// run: ptx
 
 #include "ptx_04_half.cuh"
 

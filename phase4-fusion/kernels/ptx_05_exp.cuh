@@ -1,5 +1,6 @@
 // Softmax of each row, a warp per row: the maximum, the sum of e^(x − max), the quotients. The file that includes this says
 // how a power is computed: `power`.
+// run: ptx
 #pragma once
 
 // Prepares a row's maximum for `power`, once per row.

@@ -1,6 +1,7 @@
 // Softmax with `expf`: right to 2 units in the last place, whatever the argument.
 //
 // Limited by memory: its 8 instructions per power are fewer than an H200 starts in the time that 8 bytes take.
+// run: ptx
 
 #include "ptx_05_exp.cuh"
 

@@ -1,6 +1,7 @@
 // Softmax with `__expf`: a multiplication by log₂ e, and the unit that knows powers of two.
 //
 // Limited by memory.
+// run: ptx
 
 #include "ptx_05_exp.cuh"
 

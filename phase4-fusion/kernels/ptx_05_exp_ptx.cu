@@ -2,6 +2,7 @@
 // What `prepare` rounds is the same for all values of a row, and the division takes it out again.
 //
 // Limited by memory. Beside a matrix product, as in attention, these instructions count.
+// run: ptx
 
 #include "ptx_05_exp.cuh"
 

@@ -1,5 +1,6 @@
 // Weights of 8 bits become f16: y = scale · q, four of them per thread. The file that includes this says how the four bytes of
 // a word become four halves: `halves`.
+// run: ptx
 #pragma once
 
 #include <cuda_fp16.h>

@@ -1,6 +1,7 @@
 // 8-bit weights by casts: each byte is cut out of the word, its sign extended, and converted.
 //
 // Limited, next to a matrix product, by conversions: an SM does 64 of them per cycle, and 128 other instructions.
+// run: ptx
 
 #include "ptx_06_bytes.cuh"
 

@@ -7,6 +7,7 @@
 //     sub      q₁          q₀                           by f16x2
 //
 // Limited by memory; five instructions for four weights.
+// run: ptx
 
 #include "ptx_06_bytes.cuh"
 

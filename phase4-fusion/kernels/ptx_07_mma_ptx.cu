@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // The chain by `mma.sync`, whose fragments are documented: a lane holds, of the sums, just those elements that it has to hold
 // of the next product's left factor. So a step needs two products of 16×8, four conversions, and no memory.
 //

@@ -2,6 +2,7 @@
 // memory to become factors again.
 //
 // Limited by shared memory: 1 KB of sums is written, read, rounded, written and read again for each step.
+// run: ptx
 
 #include "ptx_07_mma.cuh"
 

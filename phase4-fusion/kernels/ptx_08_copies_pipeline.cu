@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // Smoothing with copies that no register sees, by the functions of CUDA C: `__pipeline_memcpy_async` and its companions.
 //
 // Limited by memory.

@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // Smoothing with copies that no register sees, in PTX: `cp.async`, which fills up with zeros what lies outside.
 //
 // Limited by memory.

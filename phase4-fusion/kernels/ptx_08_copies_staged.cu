@@ -2,6 +2,7 @@
 // the other stage.
 //
 // Limited by memory. What travels occupies registers, and passes the units of loads and stores twice.
+// run: ptx
 
 #include "ptx_smooth.cuh"
 

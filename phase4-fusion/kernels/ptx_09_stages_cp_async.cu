@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: ptx
 // Smoothing in four stages with `cp.async`: three tiles are on their way while one is computed. All threads ask for copies, and
 // all wait at the block's barrier for the slowest.
 //

@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: ptx
 // Smoothing in four stages with mbarriers: one lane of a warp of its own asks for a whole tile with one instruction, and the
 // copy itself reports its bytes to the stage's barrier. Warps that compute wait for a stage, not for one another.
 //

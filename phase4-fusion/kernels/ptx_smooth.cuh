@@ -2,6 +2,7 @@
 // the ends. A block takes TILES_EACH tiles one after another, so that it can fetch one while it computes another.
 //
 //     stage    | 4 | 1024 values of the tile | 4 |        258 vectors of 16 bytes
+// run: ptx
 #pragma once
 
 constexpr unsigned RADIUS = 4;

@@ -1,5 +1,5 @@
 // Reverses each run of 256 values. One bulk copy brings a run to shared memory.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 01 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

@@ -1,5 +1,5 @@
 // Smooths an image from top to bottom: each value becomes the mean of itself and the two above and below. Rows are copied ahead.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 02 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

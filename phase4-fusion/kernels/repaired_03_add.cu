@@ -1,5 +1,5 @@
 // Adds two vectors. Two bulk copies bring a run of each to shared memory, and one barrier counts their bytes.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 03 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

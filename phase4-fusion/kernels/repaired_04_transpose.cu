@@ -1,5 +1,5 @@
 // Transposes a matrix. One copy brings a tile of 32 × 32, with zeros where the tile is outside the matrix.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 04 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

@@ -1,5 +1,5 @@
 // Makes pixels of three planes: all red, all green and all blue values become RGB, RGB, … One copy stores them.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 06 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

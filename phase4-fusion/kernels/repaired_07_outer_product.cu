@@ -1,5 +1,5 @@
 // Multiplies each value of a column by each of a row. One copy stores each row of products.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 07 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

@@ -1,5 +1,5 @@
 // Multiplies a matrix, stored column by column, by a vector. One warp copies the columns, four use them.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: broken 09 --repaired
 #include "copies.cuh"
 
 // ANCHOR: kernel

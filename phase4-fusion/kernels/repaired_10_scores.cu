@@ -1,5 +1,5 @@
 // Attention scores: the products of all queries with all keys, rows of 64 bf16. While one tile is written, the next is multiplied.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: broken 10 --repaired
 #include "wgmma.cuh"
 
 // ANCHOR: parts

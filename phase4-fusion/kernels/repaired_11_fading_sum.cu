@@ -1,5 +1,5 @@
 // A sum of products that fades: before each product is added, the sums so far are scaled, as in attention by blocks.
-// nvrtc: --gpu-architecture=compute_90a
+// nvrtc: --gpu-architecture=compute_90a // run: broken 11 --repaired
 #include "wgmma.cuh"
 
 // ANCHOR: parts

@@ -1,4 +1,5 @@
 // The shapes of tile that the last step chooses from, largest first; the host side reads them from the compiled kernels.
+// run: gemm
 #pragma once
 
 template <class Type>

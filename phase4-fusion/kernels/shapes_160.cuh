@@ -1,5 +1,6 @@
 // Tiles for multiples of 320 columns, the channels of a U-Net: 160 leave none over, and 8192 × 320, 2048 × 1280 and so on are 128 tiles
 // of one of these shapes, for 132 SMs.
+// run: gemm
 #pragma once
 
 // ANCHOR: shapes

@@ -1,4 +1,5 @@
 // The shapes of tile whose K is cut: the blocks of a cluster share a tile of C, each for a part of K.
+// run: gemm
 #pragma once
 
 // ANCHOR: shapes

@@ -1,5 +1,6 @@
 // A chain of tiny kernels, each of which needs what all blocks of the one before wrote: out[i] = in[n - 1 - i] + 1. There is
 // nothing to compute, so the time is that of getting from one kernel to the next.
+// run: streams
 
 // ANCHOR: step
 extern "C" __global__ void reverse_add_one(const unsigned *in, unsigned *out, unsigned n) {

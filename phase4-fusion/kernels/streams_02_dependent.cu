@@ -1,4 +1,4 @@
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: streams
 // The chain's step for launches that may begin before the one before has ended: the block is there, its index computed, when the
 // last value arrives.
 

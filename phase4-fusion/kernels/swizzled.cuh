@@ -4,6 +4,7 @@
 //
 //     A, B transposed   a row is 64 values of i of one row of A, or column of B
 //     B row by row      a row is 64 columns of one i; 64 rows are a box, and further columns are in further boxes
+// run: gemm
 #pragma once
 #include "gemm.cuh"
 #include "wgmma.cuh"

@@ -8,7 +8,7 @@
 //     └───────────────┘
 //
 // Limited by memory, and small: nearly all of its time is the launch.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: test temporal // trial: none, only its test prepares the inputs that it takes
 
 // ANCHOR: sizes
 constexpr int TILE = 8;

@@ -8,7 +8,7 @@
 // x [N, H, W, C], w [K, 3, 3, C], y [N, H, W, K] in f16 channels last; C and K are multiples of 32.
 //
 // Limited by weights from L2: a piece reads 9 · 32 · C of them for 64 pixels, where a kernel for whole images has tiles of 128 and 256.
-// nvrtc: --gpu-architecture=compute_80
+// nvrtc: --gpu-architecture=compute_80 // run: test temporal // trial: none, only its test prepares the inputs that it takes
 #include "cp_async.cuh"
 #include "mma.cuh"
 

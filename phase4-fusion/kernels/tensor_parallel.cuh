@@ -1,4 +1,5 @@
 // What the sums over ranks share: what is done to each sum, and how ranks know of each other.
+// run: test tensor_parallel // trial: none, several devices run it together
 #pragma once
 #include "activation.cuh"
 #include "all_reduce.cuh"

@@ -8,7 +8,7 @@
 // No rank tells another that it has read its terms. Their memory may be used again when the next sum is done: that one waited for flags
 // which the others raised after the end of this one. The kernel numbers its own launches, so a graph can be replayed.
 // Limit: each device reads the terms of all others. With two there is no better way; with more, most of that is read more than once.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test tensor_parallel // trial: none, several devices run it together
 #include "tensor_parallel.cuh"
 
 // ANCHOR: kernel

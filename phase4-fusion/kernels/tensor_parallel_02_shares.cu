@@ -6,7 +6,7 @@
 // A value is read once by the one rank that adds it, and written once to each: of N devices each gets 2 (N − 1) / N times the terms over
 // its link, in place of N − 1 times. With two that is the same; with four, half.
 // Limit: all ranks wait for each other twice.
-// nvrtc: --gpu-architecture=compute_90
+// nvrtc: --gpu-architecture=compute_90 // run: test tensor_parallel // trial: none, several devices run it together
 #include "tensor_parallel.cuh"
 
 // True for the last block to come here, whose threads know all that the others have stored.

@@ -3,9 +3,9 @@
 //
 // PTX ISA, "wgmma.mma_async". A thread's part of D: row = 16 · warp + lane / 4 + 8 · (i / 2 % 2),
 // column = 8 · (i / 4) + 2 · (lane % 4) + i % 2.
+// run: gemm
 #pragma once
 #include "hopper.cuh"
-
 // The registers of D, as the instruction names them.
 #define WGMMA_REGISTERS_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \

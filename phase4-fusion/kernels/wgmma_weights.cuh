@@ -2,6 +2,7 @@
 // all sizes of head. A lane's four words of A are those of `mma.sync`; V is B as it lies, [keys, head], so it is transposed.
 //
 // PTX ISA, "wgmma.mma_async".
+// run: gemm
 #pragma once
 #include "wgmma.cuh"
 

@@ -1,5 +1,6 @@
 // A warp's product of 16 × 16 × 16 (PTX ISA, "wmma"; compute capability 8.0 and up for bf16). Which lane holds which value is the
 // instruction's secret: fragments are loaded, multiplied and stored as wholes.
+// run: gemm
 #pragma once
 #include "gemm.cuh"
 

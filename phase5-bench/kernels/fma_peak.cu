@@ -2,6 +2,7 @@
 //
 // CHAINS independent chains a thread: an addition needs the one before it, so a single chain would wait for its own results.
 // Limited by: the issue of FFMA instructions.
+// run: gemm // trial: none, it measures a rate, and the simulator has no clock
 
 #define CHAINS 16
 #define UNROLLED 8

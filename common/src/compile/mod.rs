@@ -11,13 +11,14 @@
 //! | GPU | compiled for this very GPU (cubin), kept in the [disk cache](directory) | the shipped PTX, if it matches the source |
 //! | simulator | the shipped PTX if it matches the source, else compiled to PTX | the shipped PTX, if it matches the source |
 //!
-//! A line `// nvrtc: OPTION…` in the `.cu` adds compiler options; `--gpu-architecture=compute_80` there is the oldest
-//! architecture that the kernel runs on ([`DEFAULT_ARCHITECTURE`] unless said). Kernels are `extern "C" __global__`.
+//! The [head](head) of the `.cu` says which options it is compiled with, what runs it and what checks it. Kernels are
+//! `extern "C" __global__`.
 //!
 //! [`ship`] makes and checks shipped PTX; `cargo run -p common --bin ship-ptx` runs it.
 
 mod cache;
 mod edits;
+pub mod head;
 mod nvrtc;
 pub mod ptx;
 pub mod ship;
@@ -36,6 +37,7 @@ use crate::progress::Progress;
 use nvrtc::{Nvrtc, Output};
 
 pub use cache::{can_keep, directory};
+pub use head::KernelHead;
 
 /// The oldest architecture that the course supports; shipped PTX is compiled for it.
 pub const DEFAULT_ARCHITECTURE: &str = "compute_75";
@@ -234,8 +236,8 @@ impl KernelSource {
     /// [`Error::Io`] if the file exists and cannot be read; [`Error::Invalid`] if the line names no architecture.
     pub fn runs_on(&self, (major, minor): (u32, u32)) -> Result<bool> {
         let current = self.current()?;
-        let directives = current.directives();
-        let (minimum, variant) = directives.parsed(&self.label())?;
+        let head = current.head();
+        let (minimum, variant) = head.parsed_architecture(&self.label())?;
         Ok(runs(minimum, variant, major * 10 + minor))
     }
 
@@ -366,25 +368,15 @@ impl Current {
         hex(&hasher.finalize())
     }
 
-    pub(crate) fn directives(&self) -> Directives {
-        let mut directives = Directives { architecture: DEFAULT_ARCHITECTURE.to_owned(), options: Vec::new() };
-        let lines = self.text.lines().filter_map(|line| line.strip_prefix("// nvrtc:"));
-        for option in lines.flat_map(str::split_whitespace) {
-            match option.split_once('=') {
-                Some(("--gpu-architecture" | "-arch", architecture)) => {
-                    directives.architecture = architecture.to_owned();
-                }
-                _ => directives.options.push(option.to_owned()),
-            }
-        }
-        directives
+    pub(crate) fn head(&self) -> KernelHead {
+        KernelHead::read(&self.text)
     }
 
     /// NVRTC's options for this kernel.
     fn options(&self, architecture: &str) -> Vec<String> {
         let mut options: Vec<String> = BASE_OPTIONS.iter().map(|&option| option.into()).collect();
         options.push(format!("--gpu-architecture={architecture}"));
-        options.extend(self.directives().options);
+        options.extend(self.head().options);
         if let Some(dir) = self.path.as_deref().and_then(Path::parent)
             && !self.headers.is_empty()
         {
@@ -404,16 +396,9 @@ impl Current {
     }
 }
 
-/// What a kernel's `// nvrtc:` lines ask for.
-pub(crate) struct Directives {
-    /// `compute_80`: the oldest architecture that it runs on.
-    pub(crate) architecture: String,
-    pub(crate) options: Vec<String>,
-}
-
-impl Directives {
+impl KernelHead {
     /// The number and the variant of the architecture; `label` is what messages call the kernel.
-    fn parsed(&self, label: &str) -> Result<(u32, &str)> {
+    fn parsed_architecture(&self, label: &str) -> Result<(u32, &str)> {
         parse_architecture(&self.architecture).ok_or_else(|| {
             Error::Invalid(format!(
                 "{label}: `{}` is not an architecture (compute_75, compute_80, compute_90a, …)",
@@ -457,9 +442,9 @@ pub(crate) fn compile(source: &KernelSource, target: &Target) -> Result<Compiled
 /// [`compile`] with a given NVRTC, or with the reason why there is none.
 fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &str>) -> Result<Compiled> {
     let current = source.current()?;
-    let directives = current.directives();
+    let head = current.head();
     let label = source.label();
-    let (minimum, variant) = directives.parsed(&label)?;
+    let (minimum, variant) = head.parsed_architecture(&label)?;
     if let Target::Gpu { device, capability } = target {
         let capability = capability.0 * 10 + capability.1;
         if !runs(minimum, variant, capability) {
@@ -468,7 +453,7 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
                 device: device.clone(),
                 reason: format!(
                     "it needs {}, this GPU is sm_{capability}",
-                    directives.architecture.replace("compute_", "sm_")
+                    head.architecture.replace("compute_", "sm_")
                 ),
             });
         }
@@ -493,7 +478,7 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
         }),
         (Ok(nvrtc), _) => {
             let architecture = match target {
-                Target::Simulator => directives.architecture.clone(),
+                Target::Simulator => head.architecture.clone(),
                 Target::Gpu { capability, .. } => {
                     let wanted = capability.0 * 10 + capability.1;
                     let known = nvrtc.architectures();
@@ -738,12 +723,12 @@ mod tests {
     }
 
     #[test]
-    fn directives_add_options_and_set_the_oldest_architecture() {
+    fn the_head_adds_options_and_sets_the_oldest_architecture() {
         let text = "// a kernel\n// nvrtc: --use_fast_math --gpu-architecture=compute_90a\n// nvrtc: -DN=4\nint x;\n";
         let current = Current { text: text.to_owned(), path: None, headers: BTreeMap::new() };
-        let directives = current.directives();
-        assert_eq!(directives.architecture, "compute_90a");
-        assert_eq!(directives.options, ["--use_fast_math", "-DN=4"]);
+        let head = current.head();
+        assert_eq!(head.architecture, "compute_90a");
+        assert_eq!(head.options, ["--use_fast_math", "-DN=4"]);
 
         let source = KernelSource::from_text("variant", text);
         for (capability, runs) in [((8, 0), false), ((9, 0), true), ((10, 0), false)] {
