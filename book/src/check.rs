@@ -14,7 +14,8 @@ use crate::{
     parallel::in_parallel,
     paths::resolve,
     problem::{Problem, Reason, SUMMARY},
-    read, rerun,
+    read,
+    rerun::Kernel,
 };
 
 /// What [`check`] found.
@@ -154,7 +155,7 @@ fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<
     include::check_anchor(file, &source, anchor)?;
     // How an author writes it, without the way up.
     let name = file.trim_start_matches("../");
-    rerun::command(name).map(|_| ()).map_err(Reason::NoCommand)
+    Kernel::of(name, &source).map(|_| ()).map_err(Reason::NoCommand)
 }
 
 /// Whether a page is one of the course, rather than reference: those of the phases and of the patterns.

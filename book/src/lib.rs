@@ -19,7 +19,7 @@
 //! - [`gpus`]: other GPUs, and which kernels they run
 //! - [`edition`]: what is added to the pages as they are rendered, by the modules that follow
 //! - [`listing`]: numbers, a link to the file and a command for code that comes from a source
-//! - [`rerun`]: that command
+//! - [`rerun`]: that command, as the head of the kernel says it
 //! - [`sources`]: those files, as pages
 //! - [`formula`]: LaTeX to MathML
 //! - [`cells`]: where a table's cells may break

@@ -15,8 +15,8 @@ use crate::{
     include,
     markup::{edited, escaped},
     paths::{resolve, slashed},
-    playground::check::{self, Check},
-    rerun,
+    playground::check::Check,
+    rerun::Kernel,
     sources::{self, Shown},
 };
 
@@ -27,6 +27,7 @@ const EDITING: &str = "playground.html";
 struct Part {
     /// Relative to the workspace, with `/`.
     file: String,
+    source: String,
     first: usize,
     last: usize,
 }
@@ -86,7 +87,7 @@ fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Option<Listi
         listing.numbers.extend(lines.iter().map(|&(number, _)| Some(number)));
         listing.width = lines.iter().map(|(_, line)| line.chars().count()).fold(listing.width, usize::max);
         if let (Some(&(first, _)), Some(&(last, _))) = (lines.first(), lines.last()) {
-            listing.parts.push(Part { file, first, last });
+            listing.parts.push(Part { file, source, first, last });
         }
     }
     Ok(Some(listing).filter(|listing| !listing.parts.is_empty()))
@@ -97,7 +98,7 @@ impl Listing {
     fn frame(&self, page: &str) -> (Vec<String>, Vec<String>) {
         let up = "../".repeat(page.matches('/').count());
         let mut caption = String::new();
-        for (i, Part { file, first, last }) in self.parts.iter().enumerate() {
+        for (i, Part { file, first, last, .. }) in self.parts.iter().enumerate() {
             let lines = if first == last { format!("line {first}") } else { format!("lines {first}–{last}") };
             let (comma, address) = (if i == 0 { "" } else { ", " }, sources::address(file));
             let _ = write!(
@@ -107,8 +108,12 @@ impl Listing {
                 escaped(file)
             );
         }
-        let mut commands: Vec<String> =
-            self.parts.iter().filter_map(|part| rerun::command(&part.file).ok().flatten()).collect();
+        let parts: Vec<(&str, Kernel<'_>)> = self
+            .parts
+            .iter()
+            .filter_map(|Part { file, source, .. }| Some((file.as_str(), Kernel::of(file, source).ok()??)))
+            .collect();
+        let mut commands: Vec<String> = parts.iter().map(|(_, kernel)| kernel.command()).collect();
         commands.dedup();
         if !commands.is_empty() {
             let codes: Vec<String> =
@@ -116,11 +121,11 @@ impl Listing {
             let _ = write!(caption, " <span class=\"run\">edit and run: {}</span>", codes.join(", "));
         }
         let (mut kernels, mut reasons): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-        for Part { file, .. } in &self.parts {
-            match Check::of(file) {
-                Ok(_) if !kernels.contains(&file.as_str()) => kernels.push(file),
+        for (file, kernel) in &parts {
+            match Check::of(kernel) {
+                Ok(_) if !kernels.contains(file) => kernels.push(file),
                 Ok(_) => {}
-                Err(_) => reasons.extend(check::why_not(file).filter(|reason| !reasons.contains(reason))),
+                Err(_) => reasons.extend(kernel.unchecked().filter(|reason| !reasons.contains(reason))),
             }
         }
         for reason in reasons {

@@ -63,7 +63,7 @@ pub enum Reason {
     #[error("`{0}` is Markdown: write it in the page, where its links are checked")]
     IncludedMarkdown(String),
     /// A kernel for which the book can't tell the reader how to run it.
-    #[error("no command runs `{0}`: add its family to FAMILIES in book/src/rerun.rs")]
+    #[error("no command runs `{0}`: write `// run: PART`, `// run: test FILE` or `// run: broken NUMBER` in its head")]
     NoCommand(String),
     /// A formula that is not LaTeX, or uses what is not supported.
     #[error("cannot render the formula `{latex}`: {error}")]

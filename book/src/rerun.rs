@@ -1,198 +1,76 @@
-//! The command that runs a kernel again after an edit: one table, by package and by how the file's name begins.
+//! Kernels of the course's packages: the command that runs one again after an edit, and the trial that checks it, as its head says.
 
-/// What runs the kernels of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// The package's program, with these arguments.
-    Run(&'static str),
-    /// Its program's gallery, with the number in the file's name.
-    Gallery,
-    /// The same, its repaired version.
-    Repaired,
-    /// A file of its tests.
-    Test(&'static str),
-}
+use common::compile::{
+    KernelHead,
+    head::{Run, TrialName},
+};
 
-use Way::{Gallery, Repaired, Run, Test};
-
-/// By package: how the name of a file in `kernels` begins, and what runs such a kernel. The longest beginning decides.
-const FAMILIES: [(&str, &[(&str, Way)]); 5] = [
-    (
-        "phase1-infra",
-        &[
-            ("01_vector_add", Run("vector-add")),
-            ("02_grid_stride", Run("grid-stride")),
-            ("03_empty", Run("launch-overhead")),
-            ("04_iterate", Run("streams")),
-            ("05_mistakes", Run("errors")),
-            ("06_message", Test("memory_model")),
-            ("07_swap", Test("memory_model")),
-            ("08_last_block", Test("memory_model")),
-            ("09_chains", Run("latency-hiding")),
-            ("10_loads", Run("latency-hiding")),
-            ("broken", Gallery),
-            ("repaired", Repaired),
-        ],
-    ),
-    (
-        "phase2-conv-bn",
-        &[
-            ("conv", Run("conv")),
-            ("cp_async", Run("gemm")),
-            ("epilogue", Run("gemm")),
-            ("fetch", Run("conv")),
-            ("gemm", Run("gemm")),
-            ("gemm_00", Test("gemm_plain")),
-            ("histogram", Run("histogram")),
-            ("in_flight", Run("norm")),
-            ("lanes", Run("gemm")),
-            ("linear", Run("linear")),
-            ("linear_04", Test("linear")),
-            ("linear_05", Test("linear")),
-            ("norm", Run("norm")),
-            ("radix", Run("radix-sort")),
-            ("reduce", Run("reduction")),
-            ("relu", Run("norm")),
-            ("scan", Run("scan")),
-            ("spmv", Run("spmv")),
-            ("stats", Run("norm")),
-            ("stencil", Run("stencil")),
-            ("topk", Run("top-k")),
-            ("transpose", Run("transpose")),
-            ("vectors", Run("gemm")),
-        ],
-    ),
-    (
-        "phase3-all-layers",
-        &[
-            ("add_", Test("layers")),
-            ("add_channel", Test("elementwise")),
-            ("add_noise", Test("elementwise")),
-            ("attention", Test("sequence")),
-            ("average_pool", Test("layers")),
-            ("bias_rows", Test("layers")),
-            ("concatenate", Test("elementwise")),
-            ("diffusion", Test("elementwise")),
-            ("gelu", Test("elementwise")),
-            ("layer_norm", Test("sequence")),
-            ("max_pool", Test("layers")),
-            ("row", Test("sequence")),
-            ("row_norm", Test("autoencoder")),
-            ("silu", Test("elementwise")),
-            ("softmax", Test("sequence")),
-            ("timestep", Test("elementwise")),
-            ("transpose", Test("sequence")),
-            ("upsample", Test("elementwise")),
-        ],
-    ),
-    (
-        "phase4-fusion",
-        &[
-            ("activation", Run("gemm")),
-            ("all_reduce", Run("all-reduce")),
-            ("attention", Run("attention")),
-            ("autoencoder", Test("autoencoder")),
-            ("broken", Gallery),
-            ("conv", Run("conv")),
-            ("conv_05", Test("conv_s8")),
-            ("copies", Run("gemm")),
-            ("cp_async", Run("gemm")),
-            ("elements", Run("gemm")),
-            ("epilogue", Run("gemm")),
-            ("executor", Run("queue")),
-            ("fusion", Test("fusion")),
-            ("gemm", Run("gemm")),
-            ("hopper", Run("gemm")),
-            ("images", Test("nhwc")),
-            ("mma", Run("gemm")),
-            ("nhwc", Test("nhwc")),
-            ("nhwc_07", Test("precision")),
-            ("planes", Test("nhwc")),
-            ("ptx", Run("ptx")),
-            ("repaired", Repaired),
-            ("shapes", Run("gemm")),
-            ("slices", Run("gemm")),
-            ("streams", Run("streams")),
-            ("swizzled", Run("gemm")),
-            ("temporal", Test("temporal")),
-            ("tensor_parallel", Test("tensor_parallel")),
-            ("wgmma", Run("gemm")),
-            ("wmma", Run("gemm")),
-        ],
-    ),
-    ("phase5-bench", &[("fma_peak", Run("gemm"))]),
-];
-
-/// What runs one kernel.
-pub(crate) struct Rerun<'a> {
+/// A kernel, or a header of kernels.
+#[derive(Clone, Debug)]
+pub struct Kernel<'a> {
     /// The package that has it.
-    pub package: &'static str,
-    /// How.
-    pub way: Way,
-    /// For a gallery, the number in the file's name.
-    pub number: &'a str,
+    pub package: &'a str,
+    /// What runs it.
+    pub run: Run,
+    /// What checks it, beside what runs it.
+    pub trial: Option<TrialName>,
 }
 
-impl Rerun<'_> {
-    /// The command that one types.
-    pub(crate) fn command(&self) -> String {
-        let Rerun { package, way, number } = self;
-        match way {
-            Run(arguments) => format!("cargo run -p {package} -- {arguments}"),
-            Gallery => format!("cargo run -p {package} -- broken {number}"),
-            Repaired => format!("cargo run -p {package} -- broken {number} --repaired"),
-            Test(test) => format!("cargo test -p {package} --test {test}"),
+impl<'a> Kernel<'a> {
+    /// The kernel in `file`, whose text is `text`; `Ok(None)` if it is not named as `PACKAGE/kernels/NAME.cu` or `.cuh`.
+    ///
+    /// # Errors
+    /// The file, if its head does not say what runs it.
+    pub fn of(file: &'a str, text: &str) -> Result<Option<Kernel<'a>>, String> {
+        let mut parts = file.split('/');
+        let (Some(package), Some("kernels"), Some(name), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Ok(None);
+        };
+        if !name.ends_with(".cu") && !name.ends_with(".cuh") {
+            return Ok(None);
+        }
+        let KernelHead { run, trial, .. } = KernelHead::read(text);
+        Ok(Some(Kernel { package, run: run.ok_or_else(|| file.to_owned())?, trial }))
+    }
+
+    /// The command that runs it.
+    pub fn command(&self) -> String {
+        self.run.command(self.package)
+    }
+
+    /// Why nothing checks it here, in a clause, if its head says so.
+    pub fn unchecked(&self) -> Option<&str> {
+        match &self.trial {
+            Some(TrialName::Missing(reason)) => Some(reason),
+            _ => None,
         }
     }
 }
 
-/// What runs a kernel, named as `PACKAGE/kernels/NAME.cu`; `Ok(None)` if the file is no kernel of a package of this table.
-///
-/// # Errors
-/// The file, if its package is in the table but no family takes it.
-pub(crate) fn of(file: &str) -> Result<Option<Rerun<'_>>, String> {
-    let Some((package, name)) = file.split_once("/kernels/") else { return Ok(None) };
-    let Some((package, families)) = FAMILIES.iter().find(|(known, _)| *known == package) else { return Ok(None) };
-    let Some(stem) = name.strip_suffix(".cu").or_else(|| name.strip_suffix(".cuh")) else { return Ok(None) };
-    let family = families.iter().filter(|(begins, _)| stem.starts_with(begins)).max_by_key(|(begins, _)| begins.len());
-    let &(begins, way) = family.ok_or_else(|| file.to_owned())?;
-    let number = stem[begins.len()..].trim_start_matches('_').split('_').next().unwrap_or_default();
-    Ok(Some(Rerun { package, way, number }))
-}
-
-/// The command that runs a kernel, named as `PACKAGE/kernels/NAME.cu`; `Ok(None)` if the file is no kernel of the course's packages.
-///
-/// # Errors
-/// The file, if its package is known but no way to run it.
-pub fn command(file: &str) -> Result<Option<String>, String> {
-    Ok(of(file)?.map(|rerun| rerun.command()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{fs, path::Path};
 
     use super::*;
+    use crate::playground::check::{Check, trials};
 
     #[test]
-    fn the_longest_beginning_decides() {
-        let of = |file: &str| command(file).ok().flatten().unwrap_or_default();
-        assert_eq!(of("phase3-all-layers/kernels/add_01.cu"), "cargo test -p phase3-all-layers --test layers");
-        assert_eq!(
-            of("phase3-all-layers/kernels/add_noise_01.cu"),
-            "cargo test -p phase3-all-layers --test elementwise"
-        );
-        assert_eq!(
-            of("phase1-infra/kernels/repaired_04_transpose.cu"),
-            "cargo run -p phase1-infra -- broken 04 --repaired"
-        );
-        assert_eq!(command("phase2-conv-bn/kernels/mystery.cuh"), Err("phase2-conv-bn/kernels/mystery.cuh".to_owned()));
-        assert_eq!(command("phase2-conv-bn/src/lib.rs"), Ok(None));
+    fn kernels_are_files_of_a_package_that_say_what_runs_them() {
+        let kernel = Kernel::of("phase3-all-layers/kernels/add_01.cu", "// run: test layers // trial: add\n");
+        assert_eq!(kernel.unwrap().unwrap().command(), "cargo test -p phase3-all-layers --test layers");
+        let mystery = "phase2-conv-bn/kernels/mystery.cuh";
+        assert_eq!(Kernel::of(mystery, "int x;\n").unwrap_err(), mystery);
+        for other in ["phase2-conv-bn/src/lib.rs", "common/tests/kernels/add.cu", "phase2-conv-bn/kernels/ptx/add.ptx"]
+        {
+            assert!(Kernel::of(other, "// run: gemm\n").unwrap().is_none(), "{other}");
+        }
     }
 
-    /// Parts, steps and files of tests that the table names are there.
+    /// Parts, galleries, files of tests and trials that heads name are there.
     #[test]
-    fn commands_exist() {
+    fn every_kernel_says_what_runs_and_what_checks_it() {
         let parts = |package: &str| -> Vec<&str> {
             match package {
                 "phase1-infra" => phase1_infra::STEPS.iter().map(|step| step.name).collect(),
@@ -203,14 +81,33 @@ mod tests {
             }
         };
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for (package, families) in FAMILIES {
-            for (begins, way) in families {
-                let is_there = match way {
-                    Run(part) => parts(package).contains(part),
-                    Gallery | Repaired => workspace.join(package).join("src/broken.rs").is_file(),
-                    Test(test) => workspace.join(package).join("tests").join(format!("{test}.rs")).is_file(),
+        for package in ["phase1-infra", "phase2-conv-bn", "phase3-all-layers", "phase4-fusion", "phase5-bench"] {
+            for entry in fs::read_dir(workspace.join(package).join("kernels")).unwrap() {
+                let path = entry.unwrap().path();
+                let file = format!("{package}/kernels/{}", path.file_name().unwrap().to_string_lossy());
+                if path.is_dir() {
+                    continue;
+                }
+                let kernel = Kernel::of(&file, &fs::read_to_string(&path).unwrap());
+                let Some(kernel) = kernel.unwrap_or_else(|file| {
+                    panic!("{file} does not say what runs it: write `// run: PART`, `// run: test FILE` or `// run: broken NUMBER` in its head")
+                }) else {
+                    continue;
                 };
-                assert!(is_there, "{package}: {begins}: {way:?}");
+                let runs = match &kernel.run {
+                    Run::Part(part) => parts(package).contains(&part.as_str()),
+                    Run::Broken { .. } => Check::of(&kernel).is_ok(),
+                    Run::Test(test) => workspace.join(package).join("tests").join(format!("{test}.rs")).is_file(),
+                };
+                assert!(runs, "{file}: `{}` does not exist", kernel.command());
+                if let Some(TrialName::Named(name)) = &kernel.trial {
+                    let trials: Vec<&str> = trials(package).iter().map(|trial| trial.name).collect();
+                    assert!(trials.contains(&name.as_str()), "{file}: its phase's trials are {trials:?}, not {name:?}");
+                }
+                assert!(
+                    Check::of(&kernel).is_ok() != kernel.unchecked().is_some(),
+                    "{file} does not say what checks it: write `// trial: NAME` or `// trial: none, REASON` in its head"
+                );
             }
         }
     }

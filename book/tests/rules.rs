@@ -559,7 +559,7 @@ fn listings_formulas_terms_and_the_index_are_rendered() {
     let kernels = workspace.path().join("phase2-conv-bn/kernels");
     fs::create_dir_all(&kernels).unwrap();
     let source =
-        "// head\n// ANCHOR: k\nint warps;\n// ANCHOR: inner\nint b<4>;\n// ANCHOR_END: inner\n// ANCHOR_END: k\n";
+        "// run: gemm\n// ANCHOR: k\nint warps;\n// ANCHOR: inner\nint b<4>;\n// ANCHOR_END: inner\n// ANCHOR_END: k\n";
     fs::write(kernels.join("gemm_01.cu"), source).unwrap();
     write_page(
         &workspace,

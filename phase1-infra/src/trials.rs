@@ -1,7 +1,7 @@
 //! The kernels of the page on the memory model against what they have to compute, for whoever has just changed one. Those that hope for
 //! an order are run too, where they can't wait forever: the sanitiser has something to say of them.
 
-use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
+use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::reference;
@@ -10,16 +10,11 @@ use crate::memory_model::{LAST_BLOCK, MESSAGE, SWAP, Writer, message, sum, swap}
 use crate::{step04_vector_add, step05_grid_stride};
 
 /// All trials.
-pub static TRIALS: &[Trial] = &[Trial { name: "memory_model", run: memory_model }];
-
-/// All checks at a size of one's own.
-pub static PROBLEMS: &[Problem] = &[
-    Problem { families: &["01_vector_add"], sizes: &[Size::new("n", [0, 1 << 16], 1000)], run: vector_add },
-    Problem {
-        families: &["02_grid_stride"],
-        sizes: &[Size::new("n", [0, 1 << 16], 1000), Size::new("blocks", [1, 64], 2)],
-        run: grid_stride,
-    },
+pub static TRIALS: &[Trial] = &[
+    Trial::new("vector-add").sized(&[Size::new("n", [0, 1 << 16], 1000)], vector_add),
+    Trial::new("grid-stride")
+        .sized(&[Size::new("n", [0, 1 << 16], 1000), Size::new("blocks", [1, 64], 2)], grid_stride),
+    Trial::new("memory_model").ragged(memory_model),
 ];
 
 fn vector_add(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {

@@ -3,7 +3,7 @@
 
 use bench::ladder::{Outcome, StepResult};
 use bench::timing::Bench;
-use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
+use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
@@ -19,98 +19,69 @@ use crate::patterns::sparse::{self, Csr};
 use crate::patterns::{histogram, random_u32, reduction, scan, stencil, top_k, transpose};
 use crate::report::gemm::GemmProblem;
 
-/// All trials, called like parts of the report.
-pub static TRIALS: &[Trial] = &[
-    Trial { name: "gemm", run: products },
-    Trial { name: "gemm_plain", run: plain_products },
-    Trial { name: "linear_mask", run: written_masks },
-    Trial { name: "conv", run: convolutions },
-    Trial { name: "scan", run: scans },
-    Trial { name: "transpose", run: transposes },
-    Trial { name: "stencil", run: stencils },
-];
-
 const fn side(name: &'static str) -> Size {
     Size::new(name, [1, 128], 48)
 }
 
-/// All checks at a size of one's own.
-pub static PROBLEMS: &[Problem] = &[
-    Problem {
-        families: &["gemm", "epilogue", "vectors", "lanes", "cp_async"],
-        sizes: &[side("M"), side("N"), side("K")],
-        run: |device, sizes| products_of(device, &[exactly(sizes)?]),
-    },
-    Problem {
-        families: &["gemm_00"],
-        sizes: &[side("M"), side("N"), side("K")],
-        run: |device, sizes| plain_products_of(device, &[exactly(sizes)?]),
-    },
-    Problem {
-        families: &["conv"],
-        sizes: &[
+const PRODUCT: &[Size] = &[side("M"), side("N"), side("K")];
+
+/// Batch, inputs, outputs of a linear layer.
+const LINEAR: &[Size] =
+    &[Size::new("batch", [1, 128], 33), Size::new("inputs", [0, 128], 17), Size::new("outputs", [1, 128], 70)];
+
+/// The length of a list.
+const KEYS: &[Size] = &[Size::new("n", [0, 1 << 15], 1000)];
+
+/// All trials.
+pub static TRIALS: &[Trial] = &[
+    Trial::new("gemm").ragged(products).sized(PRODUCT, |device, sizes| products_of(device, &[exactly(sizes)?])),
+    Trial::new("gemm_plain")
+        .ragged(plain_products)
+        .sized(PRODUCT, |device, sizes| plain_products_of(device, &[exactly(sizes)?])),
+    Trial::new("conv").ragged(convolutions).sized(
+        &[
             Size::new("in_channels", [1, 16], 3),
             Size::new("out_channels", [1, 16], 5),
             Size::new("height and width", [3, 32], 9),
         ],
-        run: |device, sizes| {
+        |device, sizes| {
             let [inputs, outputs, side] = exactly(sizes)?;
             convolutions_with(device, &[([1, inputs, side, side], [outputs, inputs, 3, 3], Conv2dParams::new(1, 1))])
         },
-    },
-    Problem { families: &["linear"], sizes: LINEAR, run: |device, sizes| layers_of(device, exactly(sizes)?) },
-    Problem {
-        families: &["linear_03"],
-        sizes: LINEAR,
-        run: |device, sizes| {
-            let backward = Backward::load(device)?;
-            gradients_of(device, &[exactly(sizes)?], |pass, gradients, _| {
-                backward.fused(&device.stream(), pass, gradients)
-            })
-        },
-    },
-    Problem {
-        families: &["linear_04", "linear_05"],
-        sizes: LINEAR,
-        run: |device, sizes| written_masks_of(device, &[exactly(sizes)?]),
-    },
-    Problem {
-        families: &["norm", "relu", "stats"],
-        sizes: &[
-            Size::new("images", [1, 8], 2),
-            Size::new("channels", [1, 16], 3),
-            Size::new("height and width", [1, 64], 9),
-        ],
-        run: |device, sizes| norms_of(device, exactly(sizes)?),
-    },
-    Problem { families: &["reduce"], sizes: KEYS, run: reductions_of },
-    Problem { families: &["histogram"], sizes: KEYS, run: histograms_of },
-    Problem { families: &["scan"], sizes: KEYS, run: scans_of },
-    Problem { families: &["radix"], sizes: &[Size::new("n", [0, 1 << 13], 1000)], run: sorts_of },
-    Problem {
-        families: &["topk"],
-        sizes: &[Size::new("n", [64, 1 << 14], 1000), Size::new("k", [0, 64], 10)],
-        run: |device, sizes| selections_of(device, exactly(sizes)?),
-    },
-    Problem {
-        families: &["spmv"],
-        sizes: &[Size::new("rows", [0, 512], 100), Size::new("non-zeros per row", [0, 64], 9)],
-        run: |device, sizes| sparse_products_of(device, exactly(sizes)?),
-    },
-    Problem {
-        families: &["transpose"],
-        sizes: &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
-        run: |device, sizes| transposes_of(device, &[exactly(sizes)?]),
-    },
-    Problem {
-        families: &["stencil"],
-        sizes: &[Size::new("depth", [0, 48], 5), Size::new("height", [0, 48], 9), Size::new("width", [0, 96], 33)],
-        run: |device, sizes| stencils_of(device, &[exactly(sizes)?]),
-    },
+    ),
+    Trial::new("linear").sized(LINEAR, |device, sizes| layers_of(device, exactly(sizes)?)),
+    Trial::new("linear_backward").sized(LINEAR, |device, sizes| {
+        let backward = Backward::load(device)?;
+        gradients_of(device, &[exactly(sizes)?], |pass, gradients, _| backward.fused(&device.stream(), pass, gradients))
+    }),
+    Trial::new("linear_mask")
+        .ragged(written_masks)
+        .sized(LINEAR, |device, sizes| written_masks_of(device, &[exactly(sizes)?])),
+    Trial::new("norm").sized(
+        &[Size::new("images", [1, 8], 2), Size::new("channels", [1, 16], 3), Size::new("height and width", [1, 64], 9)],
+        |device, sizes| norms_of(device, exactly(sizes)?),
+    ),
+    Trial::new("reduction").sized(KEYS, reductions_of),
+    Trial::new("histogram").sized(KEYS, histograms_of),
+    Trial::new("scan").ragged(scans).sized(KEYS, scans_of),
+    Trial::new("radix-sort").sized(&[Size::new("n", [0, 1 << 13], 1000)], sorts_of),
+    Trial::new("top-k").sized(&[Size::new("n", [64, 1 << 14], 1000), Size::new("k", [0, 64], 10)], |device, sizes| {
+        selections_of(device, exactly(sizes)?)
+    }),
+    Trial::new("spmv")
+        .sized(&[Size::new("rows", [0, 512], 100), Size::new("non-zeros per row", [0, 64], 9)], |device, sizes| {
+            sparse_products_of(device, exactly(sizes)?)
+        }),
+    Trial::new("transpose")
+        .ragged(transposes)
+        .sized(&[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)], |device, sizes| {
+            transposes_of(device, &[exactly(sizes)?])
+        }),
+    Trial::new("stencil").ragged(stencils).sized(
+        &[Size::new("depth", [0, 48], 5), Size::new("height", [0, 48], 9), Size::new("width", [0, 96], 33)],
+        |device, sizes| stencils_of(device, &[exactly(sizes)?]),
+    ),
 ];
-
-/// The length of a list.
-const KEYS: &[Size] = &[Size::new("n", [0, 1 << 15], 1000)];
 
 /// M, N, K: nothing to do; nothing to add up; a single element; ragged in each dimension, with and without 16-byte rows; whole tiles.
 pub const SIZES: [[usize; 3]; 9] = [
@@ -132,10 +103,6 @@ fn products(device: &Device) -> Result<Vec<String>> {
 fn plain_products(device: &Device) -> Result<Vec<String>> {
     plain_products_of(device, &SIZES)
 }
-
-/// Batch, inputs, outputs of a linear layer.
-const LINEAR: &[Size] =
-    &[Size::new("batch", [1, 128], 33), Size::new("inputs", [0, 128], 17), Size::new("outputs", [1, 128], 70)];
 
 /// The linear layer with ReLU.
 fn layers_of(device: &Device, [batch, inputs, outputs]: [usize; 3]) -> Result<Vec<String>> {

@@ -1,7 +1,7 @@
 //! Each layer at ragged, tiny and empty shapes against its reference, for whoever has just changed its kernel. The tests begin with the
 //! same functions.
 
-use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
+use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::prelude::*;
@@ -13,14 +13,6 @@ use crate::layers::{
 };
 use phase2_conv_bn::gemm::Tuned;
 
-/// All trials.
-pub static TRIALS: &[Trial] = &[
-    Trial { name: "layers", run: layers },
-    Trial { name: "elementwise", run: elementwise },
-    Trial { name: "sequence", run: sequence },
-    Trial { name: "autoencoder", run: sequence },
-];
-
 const N: &[Size] = &[Size::new("n", [0, 1 << 14], 1000)];
 const ROWS_AND_COLUMNS: &[Size] = &[Size::new("rows", [0, 64], 5), Size::new("columns", [0, 2048], 100)];
 
@@ -28,130 +20,91 @@ const ROWS_AND_COLUMNS: &[Size] = &[Size::new("rows", [0, 64], 5), Size::new("co
 const IMAGE: &[Size] =
     &[Size::new("channels", [1, 8], 3), Size::new("height", [3, 96], 9), Size::new("width", [3, 96], 31)];
 
-/// All checks at a size of one's own.
-pub static PROBLEMS: &[Problem] = &[
-    Problem {
-        families: &["add_01"],
-        sizes: N,
-        run: |device, sizes| one("add", add(device, &Add::load(device)?, n(sizes)?)),
-    },
-    Problem {
-        families: &["gelu"],
-        sizes: N,
-        run: |device, sizes| one("GELU", gelu(device, &Gelu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?)),
-    },
-    Problem {
-        families: &["silu_01"],
-        sizes: N,
-        run: |device, sizes| one("SiLU", silu(device, &Silu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?)),
-    },
-    Problem {
-        families: &["silu_sum"],
-        sizes: N,
-        run: |device, sizes| one("SiLU of a sum", silu_sum(device, &SiluSum::load(device)?, n(sizes)?)),
-    },
-    Problem {
-        families: &["add_noise"],
-        sizes: N,
-        run: |device, sizes| one("noise", add_noise(device, &AddNoise::load(device)?, sizes, 0.9)),
-    },
-    Problem {
-        families: &["diffusion"],
-        sizes: N,
-        run: |device, sizes| one("a step", diffusion(device, &DiffusionStep::load(device)?, sizes, PARAMS[0])),
-    },
-    Problem {
-        families: &["timestep"],
-        sizes: &[Size::new("pairs of channels", [0, 512], 8)],
-        run: |device, sizes| one("embedding", embedding(device, &TimestepEmbedding::SOURCE, &steps()?, 2 * n(sizes)?)),
-    },
-    Problem {
-        families: &["bias_rows"],
-        sizes: &[Size::new("rows", [1, 64], 5), Size::new("inputs", [1, 128], 20), Size::new("outputs", [1, 128], 33)],
-        run: |device, sizes| one("linear layer", linear(device, exactly(sizes)?)),
-    },
-    Problem {
-        families: &["add_channel"],
-        sizes: IMAGE,
-        run: |device, sizes| one("sum", add_channel(device, &AddChannel::load(device)?, image(sizes)?)),
-    },
-    Problem {
-        families: &["upsample"],
-        sizes: IMAGE,
-        run: |device, sizes| one("upsampling", upsample(device, &Upsample::SOURCE, image(sizes)?, 2)),
-    },
-    Problem {
-        families: &["concatenate"],
-        sizes: IMAGE,
-        run: |device, sizes| one("joined", concatenate(device, &Concatenate::load(device)?, image(sizes)?, 2)),
-    },
-    Problem {
-        families: &["average_pool"],
-        sizes: IMAGE,
-        run: |device, sizes| {
-            let x = Tensor::random(&image(sizes)?, 1);
-            one("average pooling", average_pool(device, &AdaptiveAvgPool::load(device)?, &x, [1, 1]))
-        },
-    },
-    Problem {
-        families: &["attention"],
-        sizes: &[Size::new("tokens", [1, 128], 33), Size::new("values of a head", [1, 80], 20)],
-        run: |device, sizes| {
+/// All trials.
+pub static TRIALS: &[Trial] = &[
+    Trial::new("layers").ragged(layers),
+    Trial::new("sequence").ragged(sequence),
+    Trial::new("add").ragged(layers).sized(N, |device, sizes| one("add", add(device, &Add::load(device)?, n(sizes)?))),
+    Trial::new("gelu").ragged(elementwise).sized(N, |device, sizes| {
+        one("GELU", gelu(device, &Gelu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?))
+    }),
+    Trial::new("silu").ragged(elementwise).sized(N, |device, sizes| {
+        one("SiLU", silu(device, &Silu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?))
+    }),
+    Trial::new("silu_sum")
+        .ragged(elementwise)
+        .sized(N, |device, sizes| one("SiLU of a sum", silu_sum(device, &SiluSum::load(device)?, n(sizes)?))),
+    Trial::new("add_noise")
+        .ragged(elementwise)
+        .sized(N, |device, sizes| one("noise", add_noise(device, &AddNoise::load(device)?, sizes, 0.9))),
+    Trial::new("diffusion_step")
+        .ragged(elementwise)
+        .sized(N, |device, sizes| one("a step", diffusion(device, &DiffusionStep::load(device)?, sizes, PARAMS[0]))),
+    Trial::new("timestep")
+        .ragged(elementwise)
+        .sized(&[Size::new("pairs of channels", [0, 512], 8)], |device, sizes| {
+            one("embedding", embedding(device, &TimestepEmbedding::SOURCE, &steps()?, 2 * n(sizes)?))
+        }),
+    Trial::new("bias_rows").ragged(layers).sized(
+        &[Size::new("rows", [1, 64], 5), Size::new("inputs", [1, 128], 20), Size::new("outputs", [1, 128], 33)],
+        |device, sizes| one("linear layer", linear(device, exactly(sizes)?)),
+    ),
+    Trial::new("add_channel")
+        .ragged(elementwise)
+        .sized(IMAGE, |device, sizes| one("sum", add_channel(device, &AddChannel::load(device)?, image(sizes)?))),
+    Trial::new("upsample")
+        .ragged(elementwise)
+        .sized(IMAGE, |device, sizes| one("upsampling", upsample(device, &Upsample::SOURCE, image(sizes)?, 2))),
+    Trial::new("concatenate").ragged(elementwise).sized(IMAGE, |device, sizes| {
+        one("joined", concatenate(device, &Concatenate::load(device)?, image(sizes)?, 2))
+    }),
+    Trial::new("average_pool").ragged(layers).sized(IMAGE, |device, sizes| {
+        let x = Tensor::random(&image(sizes)?, 1);
+        one("average pooling", average_pool(device, &AdaptiveAvgPool::load(device)?, &x, [1, 1]))
+    }),
+    Trial::new("attention").ragged(sequence).sized(
+        &[Size::new("tokens", [1, 128], 33), Size::new("values of a head", [1, 80], 20)],
+        |device, sizes| {
             let [tokens, d] = exactly(sizes)?;
             one("attention", attention(device, &Attention::load(device)?, &qkv(2, tokens, 2, d)?, 2))
         },
-    },
-    Problem {
-        families: &["max_pool"],
-        sizes: IMAGE,
-        run: |device, sizes| {
-            let (pool, x) = (POOLS[0], Tensor::random(&image(sizes)?, 1));
-            one("max pooling", max_pool(device, &MaxPool::load(device, pool)?, pool, &x))
-        },
-    },
-    Problem {
-        families: &["layer_norm"],
-        sizes: ROWS_AND_COLUMNS,
-        run: |device, sizes| {
-            let mut all = Verdicts::default();
-            for step in LayerNormStep::ALL {
-                all.part(|all| {
-                    let layer = LayerNorm::load_from(device, step, &step.source())?;
-                    all.add(format!("{sizes:?}"), layer_norm(device, &layer, &random(sizes, 1, [3.0, 5.0])?)?);
-                    Ok(())
-                })?;
-            }
-            Ok(all.into_wrong())
-        },
-    },
-    Problem {
-        families: &["softmax"],
-        sizes: ROWS_AND_COLUMNS,
-        run: |device, sizes| {
-            let mut all = Verdicts::default();
-            for step in SoftmaxStep::ALL {
-                all.part(|all| {
-                    let layer = Softmax::load_from(device, step, &step.source())?;
-                    all.add(format!("{sizes:?}"), softmax(device, &layer, &random(sizes, 1, [30.0, 90.0])?)?);
-                    Ok(())
-                })?;
-            }
-            Ok(all.into_wrong())
-        },
-    },
-    Problem {
-        families: &["row_norm"],
-        sizes: ROWS_AND_COLUMNS,
-        run: |device, sizes| one("row norm", row_norm(device, &RowNorm::load(device)?, &Tensor::random(sizes, 1))),
-    },
-    Problem {
-        families: &["transpose"],
-        sizes: &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
-        run: |device, sizes| {
+    ),
+    Trial::new("max_pool").ragged(layers).sized(IMAGE, |device, sizes| {
+        let (pool, x) = (POOLS[0], Tensor::random(&image(sizes)?, 1));
+        one("max pooling", max_pool(device, &MaxPool::load(device, pool)?, pool, &x))
+    }),
+    Trial::new("layer_norm").ragged(sequence).sized(ROWS_AND_COLUMNS, |device, sizes| {
+        let mut all = Verdicts::default();
+        for step in LayerNormStep::ALL {
+            all.part(|all| {
+                let layer = LayerNorm::load_from(device, step, &step.source())?;
+                all.add(format!("{sizes:?}"), layer_norm(device, &layer, &random(sizes, 1, [3.0, 5.0])?)?);
+                Ok(())
+            })?;
+        }
+        Ok(all.into_wrong())
+    }),
+    Trial::new("softmax").ragged(sequence).sized(ROWS_AND_COLUMNS, |device, sizes| {
+        let mut all = Verdicts::default();
+        for step in SoftmaxStep::ALL {
+            all.part(|all| {
+                let layer = Softmax::load_from(device, step, &step.source())?;
+                all.add(format!("{sizes:?}"), softmax(device, &layer, &random(sizes, 1, [30.0, 90.0])?)?);
+                Ok(())
+            })?;
+        }
+        Ok(all.into_wrong())
+    }),
+    Trial::new("row_norm").ragged(sequence).sized(ROWS_AND_COLUMNS, |device, sizes| {
+        one("row norm", row_norm(device, &RowNorm::load(device)?, &Tensor::random(sizes, 1)))
+    }),
+    Trial::new("transpose").ragged(sequence).sized(
+        &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
+        |device, sizes| {
             let shape = [&[1], sizes].concat();
             one("transposition", transpose(device, &Transpose::load(device)?, &Tensor::random(&shape, 1)))
         },
-    },
+    ),
 ];
 
 fn n(sizes: &[usize]) -> Result<usize> {

@@ -1,7 +1,7 @@
 //! Kernels between convolutions and fused ones at ragged shapes against their references, for whoever has just changed one. The tests
 //! begin with the same functions.
 
-use bench::trial::{Problem, Size, Trial, Verdicts, exactly};
+use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::prelude::*;
@@ -22,55 +22,28 @@ use crate::planes;
 use crate::recast::Recast;
 use crate::report::gemm::TensorProblem;
 
-const NHWC: Trial = Trial { name: "nhwc", run: images };
-const FUSION: Trial = Trial { name: "fusion", run: fused };
-
-/// By how the names of kernel files begin. Those that are not here are checked by their tests only, in layers and whole models.
-static FAMILIES: &[(&str, Trial)] = &[
-    ("nhwc_01", NHWC),
-    ("nhwc_02", NHWC),
-    ("nhwc_03", NHWC),
-    ("nhwc_04", NHWC),
-    ("nhwc_05", NHWC),
-    ("nhwc_06", NHWC),
-    ("planes", NHWC),
-    ("nhwc_07", Trial { name: "precision", run: recasts }),
-    ("fusion_01", FUSION),
-    ("fusion_03", FUSION),
-    ("fusion_04", FUSION),
-];
-
-/// The trial of a kernel file's stem, such as `nhwc_02_max_pool`.
-pub fn of(stem: &str) -> Option<&'static Trial> {
-    FAMILIES.iter().find(|(begins, _)| stem.starts_with(begins)).map(|(_, trial)| trial)
-}
-
-/// All checks at a size of one's own. Some products take multiples of 16 only, and slices a K of more than 192.
-pub static PROBLEMS: &[Problem] = &[
-    Problem {
-        families: &["gemm"],
-        sizes: &[Size::new("M", [1, 320], 64), Size::new("N", [1, 320], 80), Size::new("K", [1, 640], 208)],
-        run: products_of,
-    },
-    Problem {
-        families: &["attention"],
-        sizes: &[Size::new("queries", [1, 512], 70), Size::new("keys", [1, 512], 100), Size::new("head", [1, 160], 40)],
-        run: attentions_of,
-    },
-    Problem {
-        families: &["nhwc_01", "nhwc_02", "nhwc_03", "nhwc_04"],
-        sizes: &[Size::new("channels", [1, 64], 16), Size::new("height", [3, 32], 9), Size::new("width", [3, 32], 7)],
-        run: images_of,
-    },
-    Problem {
-        families: &["fusion_01"],
-        sizes: &[Size::new("n", [1, 1 << 14], 1000)],
-        run: |device, sizes| {
-            let mut all = Verdicts::default();
-            steps_of(device, sizes, &mut all)?;
-            Ok(all.into_wrong())
-        },
-    },
+/// All trials. Some products take multiples of 16 only, and slices a K of more than 192.
+pub static TRIALS: &[Trial] = &[
+    Trial::new("gemm").sized(
+        &[Size::new("M", [1, 320], 64), Size::new("N", [1, 320], 80), Size::new("K", [1, 640], 208)],
+        products_of,
+    ),
+    Trial::new("attention").sized(
+        &[Size::new("queries", [1, 512], 70), Size::new("keys", [1, 512], 100), Size::new("head", [1, 160], 40)],
+        attentions_of,
+    ),
+    Trial::new("nhwc").ragged(images),
+    Trial::new("nhwc_images").ragged(images).sized(
+        &[Size::new("channels", [1, 64], 16), Size::new("height", [3, 32], 9), Size::new("width", [3, 32], 7)],
+        images_of,
+    ),
+    Trial::new("recast").ragged(recasts),
+    Trial::new("fusion").ragged(fused),
+    Trial::new("diffusion_step").ragged(fused).sized(&[Size::new("n", [1, 1 << 14], 1000)], |device, sizes| {
+        let mut all = Verdicts::default();
+        steps_of(device, sizes, &mut all)?;
+        Ok(all.into_wrong())
+    }),
 ];
 
 /// The result of a launch that ended: how near the values are.

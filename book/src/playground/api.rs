@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 use tower_http::limit::RequestBodyLimitLayer;
 
 use super::{
-    check::Resizable,
     job::Job,
     kernels::{self, MOST_BYTES},
     pool::{Pool, Stage},
@@ -127,13 +126,13 @@ fn refused(status: StatusCode, reason: &str) -> Response {
 }
 
 async fn kernel(State(api): State<Api>, Path(file): Path<String>) -> Response {
-    let found = kernels::check_of(&api.workspace, &file).and_then(|_| kernels::text(&api.workspace, &file));
+    let found = kernels::check_of(&api.workspace, &file)
+        .and_then(|check| Ok((check.sizes(), kernels::text(&api.workspace, &file)?)));
     match found {
-        Ok(text) => {
+        Ok((sizes, text)) => {
             let size =
                 |size: Size| json!({ "name": size.name, "least": size.least, "most": size.most, "usual": size.usual });
-            let sizes: Vec<Value> =
-                Resizable::of(&file).map_or_else(Vec::new, Resizable::sizes).into_iter().map(size).collect();
+            let sizes: Vec<Value> = sizes.into_iter().map(size).collect();
             answer(StatusCode::OK, &json!({ "file": file, "text": text, "sizes": sizes }))
         }
         Err(reason) => refused(StatusCode::NOT_FOUND, &reason),
@@ -148,14 +147,11 @@ async fn submit(State(api): State<Api>, body: Bytes) -> Response {
     if text.len() > MOST_BYTES {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MOST_BYTES} bytes"));
     }
-    if let Err(reason) = kernels::check_of(&api.workspace, &file) {
-        return refused(StatusCode::NOT_FOUND, &reason);
-    }
-    let admitted = |chosen: &Vec<usize>| match Resizable::of(&file) {
-        Some(sized) => sized.admit(chosen),
-        None => Err("the check of this kernel has sizes of its own".to_owned()),
+    let check = match kernels::check_of(&api.workspace, &file) {
+        Ok(check) => check,
+        Err(reason) => return refused(StatusCode::NOT_FOUND, &reason),
     };
-    if let Some(Err(reason)) = sizes.as_ref().map(admitted) {
+    if let Some(Err(reason)) = sizes.as_ref().map(|chosen| check.admit(chosen)) {
         return refused(StatusCode::UNPROCESSABLE_ENTITY, &reason);
     }
     let pictures = page.map(|page| kernels::pictures(&api.pages, &page, &file)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The process that runs one version of one kernel: reads which, runs its [`Check`] on the simulator, and answers with an [`Outcome`].
+//! The process that runs one version of one kernel: reads which, runs its [`Check`](super::check::Check) on the simulator, and answers with an [`Outcome`].
 //! The text is that in the folder which `WARP_KERNELS` names.
 
 use std::{
@@ -20,11 +20,12 @@ use common::{
 };
 
 use super::{
-    check::{Check, Checked, Resizable},
+    check::Checked,
     job::{
         KernelCounts, Message, Outcome, RecordedAccess, RecordedRegister, RecordedSite, RecordedStep, RecordedWrite,
         Recording, Task, Verdict,
     },
+    kernels,
 };
 
 /// The hidden option of the command with which such a process begins.
@@ -64,7 +65,7 @@ pub fn answer() -> io::Result<()> {
 
 fn perform(task: &Task) -> Outcome {
     let file = task.file.as_str();
-    let check = match Check::of(file) {
+    let check = match kernels::check_of(&task.workspace, file) {
         Ok(check) => check,
         Err(reason) => return Outcome::only(Verdict::Missing, reason),
     };
@@ -73,10 +74,9 @@ fn perform(task: &Task) -> Outcome {
         Err(error) => return Outcome::only(Verdict::Missing, error.to_string()),
     };
     let device = |sanitize| Device::sim_with(SimOptions { memory: DEVICE_MEMORY, sanitize, ..SimOptions::default() });
-    let run = || match (&task.sizes, Resizable::of(file)) {
-        (None, _) => check.run(&device(true), &device(false)),
-        (Some(sizes), Some(sized)) => sized.run(&device(true), sizes),
-        (Some(_), None) => Err(Error::Invalid(format!("the check of {file} has sizes of its own"))),
+    let run = || match &task.sizes {
+        None => check.run(&device(true), &device(false)),
+        Some(sizes) => check.run_at(&device(true), sizes),
     };
     let mut ran = run();
     // The file's kernels may need others beside them.

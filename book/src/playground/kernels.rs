@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{check::Check, job::PTX};
-use crate::simulator;
+use crate::{rerun::Kernel, simulator};
 
 /// Bytes that a kernel's text may have; the longest of the course has a tenth.
 pub const MOST_BYTES: usize = 256 << 10;
@@ -23,7 +23,10 @@ pub fn check_of(workspace: &Path, file: &str) -> Result<Check, String> {
     if !parts.iter().all(|part| is_plain(part)) || !workspace.join(file).is_file() {
         return Err(format!("{file:?} is no kernel of the course"));
     }
-    Check::of(file)
+    let text = text(workspace, file)?;
+    let unknown = |_| format!("{file:?} does not say what runs it");
+    let kernel = Kernel::of(file, &text).map_err(unknown)?;
+    Check::of(&kernel.ok_or_else(|| format!("{file:?} is no kernel of the course"))?)
 }
 
 /// The text as it is in the workspace.

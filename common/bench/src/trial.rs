@@ -7,13 +7,41 @@ use common::Device;
 use common::check::{Mismatch, Report};
 use common::error::{Error, Result};
 
-/// A check of several kernels.
+/// A check of kernels, whose heads name it (`// trial: gemm`).
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// Like the file of tests that does the same.
+    /// Unique in its phase.
     pub name: &'static str,
+    /// Runs it at ragged, tiny and empty shapes, unless a part of a report is all that does; what is wrong, in a sentence each.
+    pub run: Option<fn(&Device) -> Result<Vec<String>>>,
+    /// The same at one size that a reader chooses, if one can.
+    pub problem: Option<Problem>,
+}
+
+/// A check at one size that a reader chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// The sizes to choose, in the order in which `run` expects them.
+    pub sizes: &'static [Size],
     /// Runs it; what is wrong, in a sentence each.
-    pub run: fn(&Device) -> Result<Vec<String>>,
+    pub run: fn(&Device, &[usize]) -> Result<Vec<String>>,
+}
+
+impl Trial {
+    /// A trial without a check yet.
+    pub const fn new(name: &'static str) -> Trial {
+        Trial { name, run: None, problem: None }
+    }
+
+    /// Lets it run at shapes of its own.
+    pub const fn ragged(self, run: fn(&Device) -> Result<Vec<String>>) -> Trial {
+        Trial { run: Some(run), ..self }
+    }
+
+    /// Lets it run at sizes that a reader chooses.
+    pub const fn sized(self, sizes: &'static [Size], run: fn(&Device, &[usize]) -> Result<Vec<String>>) -> Trial {
+        Trial { problem: Some(Problem { sizes, run }), ..self }
+    }
 }
 
 /// A size that a reader may choose.
@@ -29,17 +57,6 @@ pub struct Size {
     pub usual: usize,
 }
 
-/// A check of kernels at one size that a reader chooses.
-#[derive(Clone, Copy, Debug)]
-pub struct Problem {
-    /// How the names of the kernel files begin that it runs.
-    pub families: &'static [&'static str],
-    /// The sizes that it takes, in the order in which `run` expects them.
-    pub sizes: &'static [Size],
-    /// Runs it; what is wrong, in a sentence each.
-    pub run: fn(&Device, &[usize]) -> Result<Vec<String>>,
-}
-
 impl Size {
     /// From `least` to `most`, `usual` at first.
     pub const fn new(name: &'static str, [least, most]: [usize; 2], usual: usize) -> Size {
@@ -47,17 +64,7 @@ impl Size {
     }
 }
 
-impl Problem {
-    /// The problem of a kernel file's stem, such as `gemm_02_coalesced`: the longest beginning decides.
-    pub fn find(problems: &'static [Problem], stem: &str) -> Option<&'static Problem> {
-        let length = |problem: &Problem| {
-            problem.families.iter().filter(|begins| stem.starts_with(**begins)).map(|begins| begins.len()).max()
-        };
-        problems.iter().filter(|problem| length(problem).is_some()).max_by_key(|problem| length(problem))
-    }
-}
-
-/// The sizes that a [`Problem`] is to be run at, of which it takes `N`.
+/// The sizes of a [`Trial`] that takes `N`.
 ///
 /// # Errors
 /// [`Error::Invalid`] if there are more or fewer.
