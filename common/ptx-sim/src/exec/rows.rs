@@ -379,7 +379,7 @@ mod tests {
         assert_eq!((rows.shape(0, true), rows.shape(2, false)), (Shape::Scattered, Shape::Scattered));
     }
 
-    /// Two `Rows` of one warp in turn, and the warp itself between them: what Miri is to see (CONTRIBUTING.md).
+    /// Two `Rows` of one warp in turn, and the warp itself between them: what Miri is to see (README.md).
     #[test]
     fn rows_share_their_warp() {
         use super::super::warp::{Frame, Warp};
