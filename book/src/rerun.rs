@@ -10,9 +10,9 @@ use common::compile::{
 pub struct Kernel<'a> {
     /// The package that has it.
     pub package: &'a str,
-    /// What runs it.
+    /// Command that runs it.
     pub run: Run,
-    /// What checks it, beside what runs it.
+    /// Trial that checks it, beside what runs it.
     pub trial: Option<TrialName>,
 }
 
@@ -35,12 +35,12 @@ impl<'a> Kernel<'a> {
         Ok(Some(Kernel { package, run: run.ok_or_else(|| file.to_owned())?, trial }))
     }
 
-    /// The command that runs it.
+    /// Returns the command to type.
     pub fn command(&self) -> String {
         self.run.command(self.package)
     }
 
-    /// Why nothing checks it here, in a clause, if its head says so.
+    /// Returns the reason why nothing checks it here, in a clause, if its head gives one.
     pub fn unchecked(&self) -> Option<&str> {
         match &self.trial {
             Some(TrialName::Missing(reason)) => Some(reason),

@@ -15,7 +15,7 @@ use phase1_infra::Step;
 
 use crate::rerun::Kernel;
 
-/// What runs the kernels of a file and compares what they computed with a reference.
+/// Code that runs the kernels of a file and compares what they computed with a reference.
 #[derive(Clone, Copy)]
 pub enum Check {
     /// A step of phase 1; a trial takes sizes that the reader chooses.
@@ -43,7 +43,7 @@ fn at_sizes(entry: &Broken, version: Version, sizes: &[usize], device: &Device) 
     Ok(checked)
 }
 
-/// What a check says.
+/// Result of a check.
 #[derive(Default)]
 pub struct Checked {
     /// What it printed.

@@ -18,13 +18,13 @@ pub struct KernelHead {
     pub architecture: String,
     /// Further options for NVRTC.
     pub options: Vec<String>,
-    /// What runs it after an edit.
+    /// Command that runs it after an edit.
     pub run: Option<Run>,
-    /// What checks it, beside the part or the gallery that runs it.
+    /// Trial that checks it, beside the part or the gallery that runs it.
     pub trial: Option<TrialName>,
 }
 
-/// What runs a kernel after an edit.
+/// Command that runs a kernel after an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     /// A part of its package's program.
