@@ -25,7 +25,7 @@ impl PlannedKernel for Convolution {
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let Convolution { kernels, params, product, .. } = self;
         let epilogue = product.epilogue(with.as_deref());
-        call.into_new(|stream, y| kernels.launch(stream, &x, &product.weight, *params, &epilogue, y))
+        call.out_of_place(|stream, y| kernels.launch(stream, &x, &product.weight, *params, &epilogue, y))
     }
 
     fn parameter_bytes(&self) -> u64 {

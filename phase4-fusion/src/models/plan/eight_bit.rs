@@ -33,7 +33,7 @@ impl PlannedKernel for ProductOfBytes {
         let ProductOfBytes { kernels, weight, scale, shift, residual_scale, relu, params, .. } = self;
         let residual = with.as_deref().map(|with| (with, *residual_scale));
         let finish = s8::Finish { scale, shift, residual, relu: *relu };
-        call.into_new(|stream, y| kernels.launch(stream, [&x, weight], *params, &finish, y))
+        call.out_of_place(|stream, y| kernels.launch(stream, [&x, weight], *params, &finish, y))
     }
 
     fn parameter_bytes(&self) -> u64 {

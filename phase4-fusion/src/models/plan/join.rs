@@ -12,7 +12,7 @@ impl PlannedKernel for Concatenate {
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let with = second(with)?;
-        call.into_new(|stream, y| self.launch(stream, &x, &with, y))
+        call.out_of_place(|stream, y| self.launch(stream, &x, &with, y))
     }
 }
 
@@ -22,7 +22,7 @@ impl PlannedKernel for Upsample {
     }
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.launch(stream, &x, y))
+        call.out_of_place(|stream, y| self.launch(stream, &x, y))
     }
 }
 

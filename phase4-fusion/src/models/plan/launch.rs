@@ -75,7 +75,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// Errors of `work`.
-    pub fn into_new(&self, work: impl FnOnce(&Stream, &mut Tensor) -> Result<()>) -> Result<Intermediate> {
+    pub fn out_of_place(&self, work: impl FnOnce(&Stream, &mut Tensor) -> Result<()>) -> Result<Intermediate> {
         let mut y = self.result()?;
         self.queue(|stream| work(stream, &mut y))?;
         Ok(y)
@@ -110,7 +110,7 @@ pub(super) enum Work {
     /// This plan's pass.
     Kernel(Box<dyn PlannedKernel>),
     /// All ranks together, when each one's pass has come to it.
-    RankSum(Finish),
+    RankSum(Box<Finish>),
 }
 
 impl Work {

@@ -12,14 +12,14 @@ const EIGHT: usize = 8;
 /// A change of layout or type.
 #[derive(Debug)]
 enum Conversion {
-    /// From planes, or rows.
-    ToChannelsLast(Convert),
+    /// From planes, or rows, to channels last.
+    ChannelsLast(Convert),
     /// From channels last to planes, or rows.
-    ToPlanes(Convert),
+    Planes(Convert),
     /// To another type channels last, each value times a factor.
-    ToType(Recast, f32),
+    Type(Recast, f32),
     /// From f16 to bytes of one step.
-    ToBytes(s8::ConvS8, f32),
+    Bytes(s8::ConvS8, f32),
 }
 
 impl PlannedKernel for Conversion {
@@ -28,11 +28,11 @@ impl PlannedKernel for Conversion {
     }
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| match self {
-            Conversion::ToChannelsLast(kernels) => kernels.to_channels_last(stream, &x, y),
-            Conversion::ToPlanes(kernels) => kernels.to_channels_first(stream, &x, y),
-            Conversion::ToType(kernels, factor) => kernels.launch(stream, &x, *factor, y),
-            Conversion::ToBytes(kernels, step) => kernels.quantize(stream, &x, *step, y),
+        call.out_of_place(|stream, y| match self {
+            Conversion::ChannelsLast(kernels) => kernels.to_channels_last(stream, &x, y),
+            Conversion::Planes(kernels) => kernels.to_channels_first(stream, &x, y),
+            Conversion::Type(kernels, factor) => kernels.launch(stream, &x, *factor, y),
+            Conversion::Bytes(kernels, step) => kernels.quantize(stream, &x, *step, y),
         })
     }
 }
@@ -44,14 +44,14 @@ impl Planner<'_> {
         let (Some(cores), [input]) = (cores, &self.inputs[..]) else { return Ok(()) };
         let (&[rows, columns], None) = (&input.shape[..], input.last()) else { return Ok(()) };
         let from = Operand { source: Source::Input(0), shape: input.shape.clone() };
-        let place = self.to_channels_last(&cores, from, cores.rows(rows, columns));
+        let place = self.push_channels_last(&cores, from, cores.rows(rows, columns));
         self.inputs[0].places.push(place);
         self.inputs[0].rows = true;
         Ok(())
     }
 
-    fn to_channels_last(&mut self, cores: &Cores, from: Operand, form: Form) -> Place {
-        let kernel = Conversion::ToChannelsLast(cores.convert.clone());
+    fn push_channels_last(&mut self, cores: &Cores, from: Operand, form: Form) -> Place {
+        let kernel = Conversion::ChannelsLast(cores.convert.clone());
         self.push(Description::conversion("for tensor cores"), kernel, from, None, form)
     }
 
@@ -72,7 +72,7 @@ impl Planner<'_> {
                     _ => shape,
                 };
                 let description = Description::conversion("what follows takes f32 planes");
-                let kernel = Conversion::ToPlanes(cores.convert.clone());
+                let kernel = Conversion::Planes(cores.convert.clone());
                 let place = self.push(description, kernel, from.operand(), None, Form::planes(&planes));
                 let source = place.source;
                 self.value(operand.source).places.push(place);
@@ -89,7 +89,7 @@ impl Planner<'_> {
             Some(place) if place.form == *form => place,
             None if self.value(operand.source).shape == operand.shape && operand.shape.len() == 4 => {
                 let from = self.planes(operand)?;
-                let place = self.to_channels_last(cores, from, form.clone());
+                let place = self.push_channels_last(cores, from, form.clone());
                 self.value(operand.source).places.push(place.clone());
                 place
             }
@@ -131,7 +131,7 @@ impl Planner<'_> {
     pub(super) fn rows_of_planes(&mut self, cores: &Cores, operand: &Operand) -> Choice<Place> {
         let &[rows, columns] = &operand.shape[..] else { return Err(Refusal::NoRows.into()) };
         let from = self.planes(operand)?;
-        Ok(self.to_channels_last(cores, from, cores.rows(rows, columns)))
+        Ok(self.push_channels_last(cores, from, cores.rows(rows, columns)))
     }
 
     /// `from` in the type and with the channels of `form`, each value times `factor`.
@@ -141,7 +141,7 @@ impl Planner<'_> {
             None => self.recast.insert(Recast::load(self.device)?).clone(),
         };
         let description = Description::conversion(format!("to {}", form.element));
-        Ok(self.push(description, Conversion::ToType(kernels, factor), from, None, form))
+        Ok(self.push(description, Conversion::Type(kernels, factor), from, None, form))
     }
 
     /// The value in bytes or 8-bit floats, channels last, in units of `step`: an image, or rows as images of one pixel.
@@ -177,7 +177,7 @@ impl Planner<'_> {
                     let cores = self.cores.first().cloned();
                     let cores = cores.ok_or_else(|| Error::Invalid("bytes without tensor cores".to_owned()))?;
                     let wide = Form::channels_last([n, filled, h, w], ElementType::F32);
-                    (self.to_channels_last(&cores, x, wide).operand(), form)
+                    (self.push_channels_last(&cores, x, wide).operand(), form)
                 }
             }
         };
@@ -185,7 +185,7 @@ impl Planner<'_> {
             matches!(from.source, Source::Node(launch) if self.launches[launch].form.element == ElementType::F16);
         let place = match &self.in_bytes {
             Some(in_bytes) if element == ElementType::I8 && is_f16 && from.shape == form.shape => {
-                let kernel = Conversion::ToBytes(in_bytes.kernels.clone(), step);
+                let kernel = Conversion::Bytes(in_bytes.kernels.clone(), step);
                 let description = Description::conversion("f16 to bytes, one step for all");
                 self.push(Description { layers: "quantise".to_owned(), ..description }, kernel, from, None, form)
             }

@@ -24,7 +24,7 @@ impl PlannedKernel for Linear {
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let Linear { kernels, product, .. } = self;
         let epilogue = product.epilogue(with.as_deref());
-        call.into_new(|stream, y| kernels.launch(stream, &x, &product.weight, Layout::Transposed, &epilogue, y))
+        call.out_of_place(|stream, y| kernels.launch(stream, &x, &product.weight, Layout::Transposed, &epilogue, y))
     }
 
     fn parameter_bytes(&self) -> u64 {

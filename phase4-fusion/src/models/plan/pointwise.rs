@@ -33,7 +33,7 @@ impl PlannedKernel for Pointwise {
         let (channels, image) = ColumnRange::split(with.as_deref(), self.range);
         let (scale, shift, activation) = (self.scale.as_ref(), self.shift.as_ref(), self.activation);
         let terms = Terms { scale, shift, activation, channels, image };
-        call.into_new(|stream, y| self.kernels.launch(stream, &x, &terms, y))
+        call.out_of_place(|stream, y| self.kernels.launch(stream, &x, &terms, y))
     }
 
     fn parameter_bytes(&self) -> u64 {
@@ -61,7 +61,7 @@ impl PlannedKernel for LayerNorm {
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
         let LayerNorm { kernels, weight, bias, eps } = self;
-        call.into_new(|stream, y| kernels.launch(stream, &x, [weight, bias], *eps, y))
+        call.out_of_place(|stream, y| kernels.launch(stream, &x, [weight, bias], *eps, y))
     }
 
     fn parameter_bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ impl PlannedKernel for MaxPool {
     }
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.launch(stream, &x, y))
+        call.out_of_place(|stream, y| self.launch(stream, &x, y))
     }
 }
 
@@ -19,7 +19,7 @@ impl PlannedKernel for AveragePool {
     }
 
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, _: Option<Flowing<'p>>) -> Result<Intermediate> {
-        call.into_new(|stream, y| self.launch(stream, &x, y))
+        call.out_of_place(|stream, y| self.launch(stream, &x, y))
     }
 }
 

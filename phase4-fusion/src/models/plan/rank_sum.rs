@@ -47,7 +47,7 @@ impl Planner<'_> {
             None => (Finish::default(), None, 0),
         };
         let description = Description::of(&node.operations[at..][..1 + done], format!("{ranks} ranks' terms"));
-        let place = self.push_work(description, Work::RankSum(finish), place.operand(), with, place.form);
+        let place = self.push_work(description, Work::RankSum(Box::new(finish)), place.operand(), with, place.form);
         let sum = PlacedValue { places: vec![place], ..terms };
         if done == rest.len() {
             return Ok(sum);

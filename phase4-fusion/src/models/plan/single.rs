@@ -124,7 +124,7 @@ impl PlannedKernel for Sum {
     fn run<'p>(&'p self, call: Call<'p>, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Intermediate> {
         let (channels, image) = ColumnRange::split(with.as_deref(), self.range);
         let terms = planes::Terms { activation: self.activation, channels, image };
-        call.into_new(|stream, y| self.kernels.launch(stream, &x, &terms, y))
+        call.out_of_place(|stream, y| self.kernels.launch(stream, &x, &terms, y))
     }
 
     fn columns_read(&self) -> Option<usize> {
