@@ -44,9 +44,8 @@ impl Runner {
     /// # Errors
     /// As [`Workspace::plan`].
     pub fn new(device: &Device, plan: Plan) -> Result<Runner> {
-        let shapes: Vec<Tensor> = plan.inputs().iter().map(Edge::shape_only).collect::<Result<_>>()?;
-        let workspace = Workspace::plan(device, |pass| run(&plan, pass, &shapes, |_, _| Ok(())).map(drop))?;
-        let inputs = plan.inputs().iter().map(|input| input.allocate(device)).collect::<Result<_>>()?;
+        let (inputs, workspace) =
+            allocate(device, &plan, |plan, pass, inputs| plan.run(pass, inputs, |_, _| Ok(())).map(drop))?;
         Ok(Runner { plan, inputs, outputs: Vec::new(), passes: Passes::First, workspace })
     }
 
@@ -63,14 +62,7 @@ impl Runner {
     /// # Errors
     /// As [`Runner::infer`]; [`Error::Invalid`] if there are more or fewer of them.
     pub fn infer_all(&mut self, stream: &Stream, inputs: &[&Tensor]) -> Result<Tensor> {
-        if inputs.len() != self.inputs.len() {
-            let (found, planned) = (inputs.len(), self.inputs.len());
-            return Err(Error::Invalid(format!("a plan of {planned} inputs was given {found}")));
-        }
-        for (x, input) in inputs.iter().zip(&mut self.inputs) {
-            x.expect_shape("the planned input", input.shape())?;
-            stream.memcpy_htod(x.as_slice()?, input.buffer_mut()?)?;
-        }
+        copy_inputs(stream, inputs, &mut self.inputs)?;
         self.queue(stream)?;
         let y = self.outputs.first().ok_or_else(|| Error::Invalid("a pass has no output".to_owned()))?;
         Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
@@ -117,7 +109,7 @@ impl Runner {
         let Runner { plan, inputs, outputs, workspace, .. } = self;
         // Their memory is the next outputs'.
         outputs.clear();
-        *outputs = workspace.run(stream, |pass| run(plan, pass, inputs, note))?;
+        *outputs = workspace.run(stream, |pass| owned(plan.run(pass, given(pass, inputs), note)?))?;
         Ok(())
     }
 
@@ -164,15 +156,48 @@ impl Runner {
     }
 }
 
-/// A pass of a plan over tensors, with the memory of what it makes.
-fn run(
+/// Memory for a plan's inputs, and between its launches by what `pass` asks for, which runs over shapes alone.
+///
+/// # Errors
+/// As [`Workspace::plan`] and [`Edge::allocate`].
+pub(crate) fn allocate(
+    device: &Device,
     plan: &Plan,
-    pass: &Flow,
-    inputs: &[Tensor],
-    note: impl FnMut(usize, &Stream) -> Result<()>,
-) -> Result<Vec<Intermediate>> {
-    let inputs: Vec<Flowing<'_>> = inputs.iter().map(|input| Flowing::given(pass, input)).collect();
-    plan.run(pass, &inputs, note)?.into_iter().map(Flowing::own).collect()
+    pass: impl for<'p> FnOnce(&'p Plan, &'p Flow, Vec<Flowing<'p>>) -> Result<()>,
+) -> Result<(Vec<Tensor>, Workspace)> {
+    let shapes: Vec<Tensor> = plan.inputs().iter().map(Edge::shape_only).collect::<Result<_>>()?;
+    let workspace = Workspace::plan(device, |flow| pass(plan, flow, given(flow, &shapes)))?;
+    let inputs = plan.inputs().iter().map(|input| input.allocate(device)).collect::<Result<_>>()?;
+    Ok((inputs, workspace))
+}
+
+/// Copies inputs from the host, f32 in NCHW, to where a plan reads them.
+///
+/// # Errors
+/// [`Error::Invalid`] if there are more or fewer than planned, [`Error::Shape`] if they have other shapes.
+pub(crate) fn copy_inputs(stream: &Stream, from: &[&Tensor], to: &mut [Tensor]) -> Result<()> {
+    if from.len() != to.len() {
+        let (found, planned) = (from.len(), to.len());
+        return Err(Error::Invalid(format!("a plan of {planned} inputs was given {found}")));
+    }
+    for (x, input) in from.iter().zip(to) {
+        x.expect_shape("the planned input", input.shape())?;
+        stream.memcpy_htod(x.as_slice()?, input.buffer_mut()?)?;
+    }
+    Ok(())
+}
+
+/// Tensors as the inputs of a pass.
+pub(crate) fn given<'p>(pass: &'p Flow, inputs: &'p [Tensor]) -> Vec<Flowing<'p>> {
+    inputs.iter().map(|input| Flowing::given(pass, input)).collect()
+}
+
+/// The memory of a pass's outputs.
+///
+/// # Errors
+/// As [`Flowing::own`](Value::own).
+pub(crate) fn owned(outputs: Vec<Flowing<'_>>) -> Result<Vec<Intermediate>> {
+    outputs.into_iter().map(Flowing::own).collect()
 }
 
 /// A value of a pass. Phase 3's type, so that its layers can work on it.

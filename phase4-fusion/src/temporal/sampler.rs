@@ -192,13 +192,13 @@ impl Network {
             let outputs = match (&section.work, &mut deep) {
                 (Work::Plan(_), DeepMemory::Taken(kept)) if section.is_deep => vec![Flowing::given(pass, kept)],
                 (Work::Plan(plan), DeepMemory::Made(kept)) if section.is_deep => {
-                    let outputs = plan.run(pass, &inputs, |_, _| Ok(()))?;
+                    let outputs = plan.run(pass, inputs, |_, _| Ok(()))?;
                     if let (Some(kept), [made]) = (kept, &outputs[..]) {
                         pass.queue("Keep", |stream| made.copy_to(stream, kept))?;
                     }
                     outputs
                 }
-                (Work::Plan(plan), _) => plan.run(pass, &inputs, |_, _| Ok(()))?,
+                (Work::Plan(plan), _) => plan.run(pass, inputs, |_, _| Ok(()))?,
                 (Work::Tiles(block), _) => {
                     let (threshold, kept) = second(tiles.take())?;
                     let [seen, x, channels] = [0, 1, 2].map(|at| inputs.get(at));

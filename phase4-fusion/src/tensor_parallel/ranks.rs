@@ -7,8 +7,8 @@ use phase3_all_layers::nn::graph::Graph as Recorded;
 use super::split::split;
 use super::sum::Sum;
 use crate::models::Arithmetic;
-use crate::models::plan::{Edge, Plan, RankSum, Running};
-use crate::models::runner::{Flow, Flowing};
+use crate::models::plan::{Plan, RankSum, Running};
+use crate::models::runner::{allocate, copy_inputs, given, owned};
 
 /// Whether the ranks' terms are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,14 +125,7 @@ impl Ranks {
     /// launches.
     pub fn infer(&mut self, inputs: &[&Tensor]) -> Result<Tensor> {
         let first = &mut self.ranks[0];
-        if inputs.len() != first.inputs.len() {
-            let (found, planned) = (inputs.len(), first.inputs.len());
-            return Err(Error::Invalid(format!("a plan of {planned} inputs was given {found}")));
-        }
-        for (x, input) in inputs.iter().zip(&mut first.inputs) {
-            x.expect_shape("the planned input", input.shape())?;
-            first.stream.memcpy_htod(x.as_slice()?, input.buffer_mut()?)?;
-        }
+        copy_inputs(&first.stream, inputs, &mut first.inputs)?;
         self.queue()?;
         self.output(0)
     }
@@ -216,7 +209,7 @@ impl Ranks {
             }
             running.iter_mut().zip(sums).for_each(|(rank, sum)| rank.summed(sum));
         }
-        let outputs = running.into_iter().map(own_outputs).collect::<Result<Vec<_>>>()?;
+        let outputs = running.into_iter().map(|rank| owned(rank.outputs()?)).collect::<Result<Vec<_>>>()?;
         ranks.iter_mut().zip(outputs).for_each(|(rank, outputs)| rank.outputs = outputs);
         Ok(())
     }
@@ -243,23 +236,13 @@ fn capture_all(
 impl Rank {
     fn new(device: &Device, arithmetic: Arithmetic, part: Recorded, inputs: &[&[usize]]) -> Result<Rank> {
         let plan = Plan::new(device, arithmetic, part, inputs)?;
-        let shapes: Vec<Tensor> = plan.inputs().iter().map(Edge::shape_only).collect::<Result<_>>()?;
-        let workspace = Workspace::plan(device, |pass| {
-            let mut running = plan.start(pass, given(pass, &shapes));
-            while let Some(part) = running.to_next_sum(&mut |_, _| Ok(()))? {
-                running.summed(part);
+        let (inputs, workspace) = allocate(device, &plan, |plan, pass, inputs| {
+            let mut running = plan.start(pass, inputs);
+            while let Some(sum) = running.to_next_sum(&mut |_, _| Ok(()))? {
+                running.summed(sum);
             }
-            own_outputs(running).map(drop)
+            running.outputs().map(drop)
         })?;
-        let inputs = plan.inputs().iter().map(|input| input.allocate(device)).collect::<Result<_>>()?;
         Ok(Rank { stream: device.stream(), plan, inputs, outputs: Vec::new(), workspace })
     }
-}
-
-fn given<'p>(pass: &'p Flow, inputs: &'p [Tensor]) -> Vec<Flowing<'p>> {
-    inputs.iter().map(|input| Flowing::given(pass, input)).collect()
-}
-
-fn own_outputs(running: Running<'_>) -> Result<Vec<Intermediate>> {
-    running.outputs()?.into_iter().map(Flowing::own).collect()
 }

@@ -76,10 +76,10 @@ impl Plan {
     pub fn run<'p>(
         &'p self,
         pass: &'p Flow,
-        inputs: &[Flowing<'p>],
+        inputs: Vec<Flowing<'p>>,
         mut note: impl FnMut(usize, &Stream) -> Result<()>,
     ) -> Result<Vec<Flowing<'p>>> {
-        let mut running = self.start(pass, inputs.to_vec());
+        let mut running = self.start(pass, inputs);
         match running.to_next_sum(&mut note)? {
             None => running.outputs(),
             Some(_) => Err(Error::Invalid("a plan of one of several ranks runs with those of the others".to_owned())),
@@ -90,7 +90,7 @@ impl Plan {
     ///
     /// # Errors
     /// Errors of the launches; [`Error::Invalid`] if it has another number of outputs.
-    fn forward<'p>(&'p self, pass: &'p Flow, inputs: &[Flowing<'p>]) -> Result<Flowing<'p>> {
+    fn forward<'p>(&'p self, pass: &'p Flow, inputs: Vec<Flowing<'p>>) -> Result<Flowing<'p>> {
         let outputs: [Flowing<'p>; 1] = self
             .run(pass, inputs, |_, _| Ok(()))?
             .try_into()
@@ -114,13 +114,13 @@ impl Module<Unfused> for WithInputs<'_> {
         let mut inputs: Vec<Flowing<'p>> = self.inputs.iter().map(|input| x.beside(input)).collect();
         let pass = x.pass();
         inputs.insert(0, x);
-        self.plan.forward(pass, &inputs)
+        self.plan.forward(pass, inputs)
     }
 }
 
 impl Denoiser for Plan {
     fn noise<'p>(&'p self, x: Flowing<'p>, steps: Flowing<'p>) -> Result<Flowing<'p>> {
         let pass = x.pass();
-        self.forward(pass, &[x, steps])
+        self.forward(pass, vec![x, steps])
     }
 }
