@@ -1,6 +1,7 @@
 //! The calibration: the error that each layer alone causes in each format, and the range of its values.
 
 use common::prelude::*;
+use common::reference::Conv2dParams;
 use phase3_all_layers::backends::Cpu;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
@@ -308,7 +309,8 @@ impl Kernels {
                 let [n, _, h, w] = Tensor::shape_only(&node.x.shape).dims4()?;
                 let outputs = k.next_multiple_of(step);
                 let refusal = |channels: usize| {
-                    let layer = conv::Size::new([n, channels, h, w], [outputs, channels, r, s], *params)?;
+                    let ungrouped = Conv2dParams { groups: 1, ..*params };
+                    let layer = conv::Size::new([n, channels, h, w], [outputs, channels, r, s], ungrouped)?;
                     Ok::<_, Error>(conv.explain(&layer, *params, precision).err())
                 };
                 Ok(if refusal(c)?.is_none() { None } else { refusal(c.next_multiple_of(step))? })

@@ -52,7 +52,9 @@ impl Planner<'_> {
         let ([n, _, h, w], shape) = (image.dims4()?, params.output_shape(&image, weight)?);
         let outputs = cores.filled(k);
         let fits = |channels| -> Choice<_> {
-            let layer = conv::Size::new([n, channels, h, w], [outputs, channels, r, s], *params)?;
+            // Groups are the kernels' to refuse.
+            let ungrouped = Conv2dParams { groups: 1, ..*params };
+            let layer = conv::Size::new([n, channels, h, w], [outputs, channels, r, s], ungrouped)?;
             let choice = cores.conv.explain(&layer, *params, cores.precision).map_err(Refusal::ByKernel)?;
             Ok((layer, choice))
         };

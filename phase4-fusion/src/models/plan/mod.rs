@@ -13,6 +13,8 @@
 //! | `layout` | changes of layout and type, and transpositions, which launch nothing |
 //! | `rank_sum` | sums over ranks, where a pass waits for those of other devices |
 //! | `single` | planes of f32: every node that the others refuse |
+//!
+//! To add a kernel, write its type and its choice in the family's file; a new family has an arm in `Planner::launches_of` beside.
 
 mod attention;
 mod convolution;
