@@ -9,49 +9,12 @@ use std::ops::Range;
 use super::buffer::Region;
 use super::element::{DeviceElement, Host, HostMut};
 use super::graph::Branch;
-use super::kernel::{LaunchArgs, LaunchConfig};
+use super::handle::Handle;
+use super::kernel::LaunchArgs;
+use super::launch_config::LaunchConfig;
 use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{Device, DeviceId, RawBuffer};
 use crate::error::{Error, Result};
-
-/// A thing that lives on one device: CUDA's or the simulator's.
-#[derive(Clone, Copy)]
-pub(crate) enum Handle<C, S> {
-    /// Without the `cuda` feature, `C` is a type without values.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
-    Cuda(C),
-    Sim(S),
-}
-
-impl<C, S> Handle<C, S> {
-    pub(crate) fn as_ref(&self) -> Handle<&C, &S> {
-        match self {
-            Handle::Cuda(cuda) => Handle::Cuda(cuda),
-            Handle::Sim(sim) => Handle::Sim(sim),
-        }
-    }
-
-    pub(crate) fn as_mut(&mut self) -> Handle<&mut C, &mut S> {
-        match self {
-            Handle::Cuda(cuda) => Handle::Cuda(cuda),
-            Handle::Sim(sim) => Handle::Sim(sim),
-        }
-    }
-}
-
-/// `$body` for whichever half a handle has; it may be of another type on each.
-macro_rules! on_either {
-    ($handle:expr, $half:ident => $body:expr) => {
-        match $handle {
-            #[cfg(feature = "cuda")]
-            $crate::device::backend::Handle::Cuda($half) => $body,
-            #[cfg(not(feature = "cuda"))]
-            $crate::device::backend::Handle::Cuda(never) => match *never {},
-            $crate::device::backend::Handle::Sim($half) => $body,
-        }
-    };
-}
-pub(crate) use on_either;
 
 /// The queue of one device, with everything that streams ask of it. Ranges are bytes and lie inside their memory.
 pub(crate) trait Backend {

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::TransparentWrapper;
 
-use super::backend::{Backend, Handle, on_either, resolve, resolve_neighbour};
+use super::backend::{Backend, resolve, resolve_neighbour};
 use super::element::DeviceElement;
+use super::handle::{Handle, on_either};
 use super::memory::Reservation;
 use super::{Device, cuda, sim};
 use crate::error::{Error, Result};

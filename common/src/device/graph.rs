@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::backend::{Backend, Handle, on_either, resolve};
+use super::backend::{Backend, resolve};
 use super::buffer::Lease;
+use super::handle::{Handle, on_either};
 use super::kernel::Kernel;
 use super::stream::Stream;
 use super::{Device, cuda, sim};
@@ -95,7 +96,7 @@ impl Graph {
     /// What the driver reports, or what earlier work ran into.
     pub fn instantiate(&self) -> Result<GraphExec> {
         self.device.synchronize()?;
-        let exec = on_either!(&self.template, template => template.instantiate()?);
+        let exec: ExecHandle = on_either!(&self.template, template => template.instantiate()?);
         Ok(GraphExec { device: self.device.clone(), nodes: self.nodes.clone(), exec, kept: self.kept.clone() })
     }
 }
@@ -120,7 +121,7 @@ impl GraphExec {
         stream.refuse_in_capture(OPERATION, "launch the two graphs one after the other")?;
         on_either!(&stream.queue, queue => {
             let exec = resolve(queue, OPERATION, "graph", self.device.id(), self.exec.as_ref())?;
-            exec.launch(queue)
+            queue.launch_graph(exec)
         })
     }
 
@@ -335,7 +336,7 @@ impl Stream {
         let Recording { nodes, memory, kernels, .. } = branch.end();
         done?;
         expect_joined(&nodes, branch.after())?;
-        let template = on_either!(&stream.queue, queue => queue.recorded(&nodes)?);
+        let template: GraphHandle = on_either!(&stream.queue, queue => queue.recorded(&nodes)?);
         let kept = Arc::new(Kept { _memory: memory, _kernels: kernels });
         Ok(Graph { device: self.device().clone(), nodes, template, kept })
     }

@@ -10,8 +10,9 @@
 //! | order | events: [`Stream::wait`](super::Stream::wait) and [`Stream::join`](super::Stream::join) take those of any device |
 //! | kernels that wait for each other by flags in memory | [`launch_together`] |
 
-use super::backend::Handle;
-use super::kernel::{LAUNCH, LaunchArgs, LaunchConfig};
+use super::handle::Handle;
+use super::kernel::{LAUNCH, LaunchArgs};
+use super::launch_config::LaunchConfig;
 use super::{Device, DeviceChoice, SimDevice, SimOptions, sim};
 use crate::error::{Error, Result};
 

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::backend::{Backend, Handle, on_either, resolve};
+use super::backend::{Backend, resolve};
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, Lease, Region, RegionMut, View, ViewMut};
 use super::element::DeviceElement;
 use super::graph::{GraphOperation, Uses};
+use super::handle::{Handle, on_either};
+use super::launch_config::LaunchConfig;
+use super::properties::KernelAttributes;
 use super::stream::Stream;
 use super::{Device, DeviceId, Properties, cuda, on_device, sim};
 use crate::compile::ptx::{self, Entry, Param};
@@ -144,19 +147,6 @@ struct KernelInner {
     module: Module,
 }
 
-/// The resources that a kernel needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelAttributes {
-    /// Registers per thread; the simulator assigns none.
-    pub registers: Option<u32>,
-    /// Bytes of local memory per thread: spilled registers and arrays.
-    pub local_bytes: Option<u32>,
-    /// Bytes of shared memory per block that the source declares.
-    pub static_shared: u32,
-    /// Threads that a block of this kernel may have, given its registers and `__launch_bounds__`.
-    pub max_threads_per_block: u32,
-}
-
 impl Kernel {
     /// The kernel's name.
     pub fn name(&self) -> &str {
@@ -221,34 +211,6 @@ impl fmt::Debug for Kernel {
 
 /// What messages call a launch.
 pub(crate) const LAUNCH: &str = "launching a kernel";
-
-/// The geometry of a launch: blocks in the grid, threads in a block, bytes of dynamic shared memory per block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchConfig {
-    /// Blocks in x, y, z.
-    pub grid_dim: (u32, u32, u32),
-    /// Threads of a block in x, y, z.
-    pub block_dim: (u32, u32, u32),
-    /// Bytes of dynamic shared memory per block.
-    pub shared_mem_bytes: u32,
-}
-
-impl LaunchConfig {
-    /// At least `n` threads, in blocks of 256. (cudarc's `for_num_elems` takes blocks of 1024.)
-    pub fn for_threads(n: u32) -> LaunchConfig {
-        LaunchConfig::linear(n, 256)
-    }
-
-    /// At least `n` threads, in blocks of `block`. The last block may have threads to spare, so the kernel compares its index
-    /// with n. For n = 0 there is still one block: CUDA has no empty grids.
-    pub fn linear(n: u32, block: u32) -> LaunchConfig {
-        LaunchConfig {
-            grid_dim: (n.div_ceil(block.max(1)).max(1), 1, 1),
-            block_dim: (block, 1, 1),
-            shared_mem_bytes: 0,
-        }
-    }
-}
 
 /// The arguments of one launch, as [`Stream::launch_builder`] starts them.
 pub struct LaunchArgs<'a> {

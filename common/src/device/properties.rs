@@ -1,4 +1,4 @@
-//! What a device is made of.
+//! What a device is made of, and what a kernel needs of it.
 
 /// The figures that launches and tables need. `None` where the device has no such thing: a simulator has no clock.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,4 +44,17 @@ impl Properties {
         let bytes = f64::from(self.memory_bus_bits?) / 8.0;
         Some(2.0 * clock * bytes)
     }
+}
+
+/// The resources that a kernel needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelAttributes {
+    /// Registers per thread; the simulator assigns none.
+    pub registers: Option<u32>,
+    /// Bytes of local memory per thread: spilled registers and arrays.
+    pub local_bytes: Option<u32>,
+    /// Bytes of shared memory per block that the source declares.
+    pub static_shared: u32,
+    /// Threads that a block of this kernel may have, given its registers and `__launch_bounds__`.
+    pub max_threads_per_block: u32,
 }

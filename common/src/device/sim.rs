@@ -4,13 +4,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::backend::{Backend, Handle};
+use super::backend::Backend;
 use super::buffer::{PinnedBuffer, RawBuffer, Region};
 use super::element::{DeviceElement, Host, HostMut};
-use super::graph::{Branch, ExecHandle, GraphHandle, GraphNode};
-use super::kernel::{FunctionHandle, Kernel, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
+use super::graph::{Branch, GraphNode};
+use super::handle::Handle;
+use super::kernel::{FunctionHandle, Kernel, LAUNCH, LaunchArgs, ModuleHandle, Slot};
+use super::launch_config::LaunchConfig;
 use super::memory::MemoryInfo;
 use super::order::{self, Clock, How, Order, Touch};
+use super::properties::KernelAttributes;
 use super::stream::Stream;
 use super::subject::Subject;
 use super::tensor_map::{Encoded, TensorMapConfig};
@@ -423,31 +426,12 @@ struct Recorded {
 pub(crate) struct GraphExec(Arc<Recorded>);
 
 impl Graph {
-    pub(crate) fn instantiate(&self) -> Result<ExecHandle> {
+    pub(crate) fn instantiate<C>(&self) -> Result<Handle<C, GraphExec>> {
         Ok(Handle::Sim(GraphExec(self.0.clone())))
     }
 }
 
 impl GraphExec {
-    pub(crate) fn launch(&self, queue: &Queue) -> Result<()> {
-        let Recorded { operations, after, chain, streams } = &*self.0;
-        let order = queue.device.order();
-        // Every node comes after what the stream has now.
-        let Some((order, start)) = order.and_then(|order| Some((order, order.begin(queue.number, &[])?))) else {
-            return operations.iter().try_for_each(|operation| queue.run(operation));
-        };
-        let mut clocks: Vec<Clock> = Vec::with_capacity(operations.len());
-        for (i, operation) in operations.iter().enumerate() {
-            let stream = if chain[i] == 0 { queue.number } else { streams[chain[i] - 1] };
-            let before: Vec<&Clock> =
-                std::iter::once(&start).chain(after[i].iter().map(|&node| &clocks[node])).collect();
-            let clock = queue.run_on(operation, stream, &before)?;
-            clocks.push(clock.unwrap_or_default());
-        }
-        clocks.iter().for_each(|clock| order.wait(queue.number, clock));
-        Ok(())
-    }
-
     pub(crate) fn update(&mut self, graph: &Graph) {
         self.0 = graph.0.clone();
     }
@@ -737,7 +721,7 @@ impl Queue {
     }
 
     /// What was recorded.
-    pub(crate) fn recorded(&self, nodes: &[GraphNode]) -> Result<GraphHandle> {
+    pub(crate) fn recorded<C>(&self, nodes: &[GraphNode]) -> Result<Handle<C, Graph>> {
         let operations = self
             .recording
             .as_ref()
@@ -747,6 +731,26 @@ impl Queue {
         let streams = (1..count).map(|_| self.device.next_stream()).collect();
         let operations = operations.unwrap_or_default();
         Ok(Handle::Sim(Graph(Arc::new(Recorded { operations, after, chain, streams }))))
+    }
+
+    /// Queues all of a graph.
+    pub(crate) fn launch_graph(&self, graph: &GraphExec) -> Result<()> {
+        let Recorded { operations, after, chain, streams } = &*graph.0;
+        let order = self.device.order();
+        // Every node comes after what the stream has now.
+        let Some((order, start)) = order.and_then(|order| Some((order, order.begin(self.number, &[])?))) else {
+            return operations.iter().try_for_each(|operation| self.run(operation));
+        };
+        let mut clocks: Vec<Clock> = Vec::with_capacity(operations.len());
+        for (i, operation) in operations.iter().enumerate() {
+            let stream = if chain[i] == 0 { self.number } else { streams[chain[i] - 1] };
+            let before: Vec<&Clock> =
+                std::iter::once(&start).chain(after[i].iter().map(|&node| &clocks[node])).collect();
+            let clock = self.run_on(operation, stream, &before)?;
+            clocks.push(clock.unwrap_or_default());
+        }
+        clocks.iter().for_each(|clock| order.wait(self.number, clock));
+        Ok(())
     }
 
     /// The clock of an operation that begins now.

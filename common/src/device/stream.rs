@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::backend::{Backend, Handle, on_either, resolve_neighbour, wrong_device};
+use super::backend::{Backend, resolve_neighbour, wrong_device};
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
 use super::graph::{GraphOperation, Point, Uses};
+use super::handle::{Handle, on_either};
 use super::kernel::{Kernel, LaunchArgs};
 use super::{Counts, Device, DeviceId, NO_CLOCK, cuda, sim};
 use crate::error::{Error, Result};

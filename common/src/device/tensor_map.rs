@@ -1,8 +1,9 @@
 //! Tensor maps: what bulk copies of Hopper GPUs (`cp.async.bulk.tensor`) have to know of a tensor in a buffer.
 
-use super::backend::{Backend, on_either};
+use super::backend::Backend;
 use super::buffer::{DeviceSlice, DeviceSliceMut, Region, RegionMut};
 use super::element::DeviceElement;
+use super::handle::on_either;
 use super::kernel::{KernelArg, LaunchArgs, Slot};
 use super::stream::Stream;
 use crate::error::{Error, Result};
