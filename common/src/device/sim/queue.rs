@@ -1,383 +1,24 @@
-//! The simulator: its memory, copies, fills, launches and graphs.
+//! Streams, the work that is queued on them, and graphs.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::backend::Backend;
-use super::buffer::{PinnedBuffer, RawBuffer, Region};
-use super::element::{DeviceElement, Host, HostMut};
-use super::graph::{Branch, GraphNode};
-use super::handle::Handle;
-use super::kernel::{FunctionHandle, Kernel, LAUNCH, LaunchArgs, ModuleHandle, Slot};
-use super::launch_config::LaunchConfig;
-use super::memory::MemoryInfo;
-use super::order::{self, Clock, How, Order, Touch};
-use super::properties::KernelAttributes;
-use super::stream::Stream;
-use super::subject::Subject;
-use super::tensor_map::{Encoded, TensorMapConfig};
-use super::{Device, DeviceId, Inventory, Properties};
-use crate::compile::Compiled;
+use super::super::backend::Backend;
+use super::super::buffer::{PinnedBuffer, RawBuffer, Region};
+use super::super::element::{DeviceElement, Host, HostMut};
+use super::super::graph::{Branch, GraphNode};
+use super::super::handle::Handle;
+use super::super::kernel::{LAUNCH, LaunchArgs, Slot};
+use super::super::launch_config::LaunchConfig;
+use super::super::order::{self, Clock, How, Touch};
+use super::super::tensor_map::{Encoded, TensorMapConfig};
+use super::super::{Device, DeviceId};
+use super::device::SimDevice;
+use super::host::SimHost;
+use super::launch::{Launch, launch_error, noted, subject_of, touches_of};
+use super::memory::{Function, Memory, Pinned};
+use super::options::Counts;
 use crate::error::{Error, Result};
-use crate::progress;
-
-pub(crate) use ptx_sim::Kernel as Function;
-
-/// The simulator of `common/ptx-sim`, as one device.
-#[derive(Clone)]
-pub struct SimDevice(Arc<Inner>);
-
-struct Inner {
-    /// What it shares with the other devices of its host.
-    host: Arc<SimHost>,
-    ordinal: Option<u32>,
-    /// Number of the next stream.
-    next_stream: AtomicU64,
-    /// Bytes of memory.
-    total_memory: u64,
-    budget: Option<u64>,
-    asynchrony: ptx_sim::Asynchrony,
-    prints: bool,
-    /// Profiles of the launches so far, if they are wanted.
-    profiles: Option<Mutex<Vec<ptx_sim::Profile>>>,
-    reason: String,
-    inventory: Inventory,
-    counts: Mutex<Counts>,
-}
-
-/// A simulated host: one address space for the memory of all its devices, and one order of the work on all their streams.
-struct SimHost {
-    id: u64,
-    memory: ptx_sim::Device,
-    /// If it is sanitised.
-    order: Option<Order>,
-}
-
-/// How large a simulated device is.
-#[derive(Clone, Copy, Debug)]
-pub struct SimOptions {
-    /// Bytes of device memory.
-    pub memory: u64,
-    /// Threads that execute blocks; 0 takes every core.
-    pub workers: usize,
-    /// Warp instructions after which a launch is stopped as endless; `None` lets it run.
-    pub budget: Option<u64>,
-    /// Every launch is sanitised: races, reads of unwritten memory, mismatched barriers … are errors
-    /// ([`Error::Findings`]), and so is work on several streams at the same bytes that nothing orders
-    /// ([`Error::UnorderedStreams`]). Several times slower, on one core.
-    pub sanitize: bool,
-    /// Every launch is profiled: [`SimDevice::take_profiles`].
-    pub profile: bool,
-    /// When asynchronous copies and products are made. A kernel must be right for every choice.
-    pub asynchrony: ptx_sim::Asynchrony,
-    /// What a kernel prints goes to standard error once it has run, where it is no part of a table, in place of being kept for
-    /// [`Device::take_output`](super::Device::take_output).
-    pub prints: bool,
-}
-
-impl Default for SimOptions {
-    /// 8 GiB, every core, copies as late as PTX allows, and 2³⁶ warp instructions per launch (about 10 minutes on two cores), or what
-    /// `WARP_SIM_BUDGET` says.
-    fn default() -> SimOptions {
-        let budget = std::env::var("WARP_SIM_BUDGET").ok().and_then(|value| value.parse().ok()).unwrap_or(1 << 36);
-        SimOptions {
-            memory: 8 << 30,
-            workers: 0,
-            budget: Some(budget),
-            sanitize: false,
-            profile: false,
-            asynchrony: ptx_sim::Asynchrony::default(),
-            prints: false,
-        }
-    }
-}
-
-/// What the simulator has executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counts {
-    /// Kernel launches.
-    pub launches: u64,
-    /// Instructions, counted once per warp.
-    pub warp_instructions: u64,
-    /// Instructions, counted once per active lane.
-    pub lane_instructions: u64,
-}
-
-impl std::ops::Add for Counts {
-    type Output = Counts;
-
-    fn add(self, other: Counts) -> Counts {
-        Counts {
-            launches: self.launches + other.launches,
-            warp_instructions: self.warp_instructions + other.warp_instructions,
-            lane_instructions: self.lane_instructions + other.lane_instructions,
-        }
-    }
-}
-
-impl std::ops::Sub for Counts {
-    type Output = Counts;
-
-    fn sub(self, earlier: Counts) -> Counts {
-        Counts {
-            launches: self.launches - earlier.launches,
-            warp_instructions: self.warp_instructions - earlier.warp_instructions,
-            lane_instructions: self.lane_instructions - earlier.lane_instructions,
-        }
-    }
-}
-
-impl SimHost {
-    fn new(options: SimOptions, devices: u32) -> Arc<SimHost> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let SimOptions { memory, workers, sanitize, .. } = options;
-        let total_memory = memory.saturating_mul(devices.into());
-        let memory_limit = Subject::current().map(Subject::host_memory);
-        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit };
-        Arc::new(SimHost {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            memory: ptx_sim::Device::new(config),
-            order: sanitize.then(Order::default),
-        })
-    }
-}
-
-impl SimDevice {
-    pub(crate) fn new(options: SimOptions, reason: String) -> SimDevice {
-        SimDevice::on(SimHost::new(options, 1), None, options, reason)
-    }
-
-    /// Several devices of one host.
-    pub(crate) fn several(options: SimOptions, count: u32, reason: &str) -> Vec<SimDevice> {
-        let host = SimHost::new(options, count);
-        // Each has a default stream.
-        if let Some(order) = &host.order {
-            order.track();
-        }
-        let on_host = |ordinal| SimDevice::on(host.clone(), Some(ordinal), options, reason.to_owned());
-        (0..count).map(on_host).collect()
-    }
-
-    fn on(host: Arc<SimHost>, ordinal: Option<u32>, options: SimOptions, reason: String) -> SimDevice {
-        SimDevice(Arc::new(Inner {
-            host,
-            ordinal,
-            next_stream: AtomicU64::new(order::first_stream(ordinal) + 1),
-            total_memory: options.memory,
-            budget: options.budget,
-            asynchrony: options.asynchrony,
-            prints: options.prints,
-            profiles: options.profile.then(Mutex::default),
-            reason,
-            inventory: Inventory::new(properties(options.memory)),
-            counts: Mutex::default(),
-        }))
-    }
-
-    /// The simulator itself, which the devices of one host share.
-    pub fn device(&self) -> &ptx_sim::Device {
-        &self.0.host.memory
-    }
-
-    fn order(&self) -> Option<&Order> {
-        self.0.host.order.as_ref()
-    }
-
-    /// What it has executed so far.
-    pub fn counts(&self) -> Counts {
-        *self.0.counts.lock().expect("no holder of this lock can panic")
-    }
-
-    /// The profiles of all launches since the last call, in order; none unless the device was made to profile.
-    pub fn take_profiles(&self) -> Vec<ptx_sim::Profile> {
-        let profiles =
-            self.0.profiles.as_ref().map(|profiles| profiles.lock().expect("no holder of this lock can panic"));
-        profiles.map(|mut profiles| std::mem::take(&mut *profiles)).unwrap_or_default()
-    }
-
-    /// Launches a kernel and keeps what was to be observed.
-    fn launch(
-        &self,
-        Launch { kernel, function, config, args }: &Launch,
-        touches: bool,
-    ) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
-        let subject = subject_of(kernel);
-        let profile = self.0.profiles.is_some() || subject.is_some();
-        let trace = subject.and_then(|subject| subject.wanted_trace(kernel));
-        let observe = ptx_sim::Observe { profile, trace, touches, ..Default::default() };
-        let observed = function.observe(config, args, &observe);
-        if self.0.prints {
-            progress::print(&self.device().take_output());
-        }
-        let observation = noted(kernel, subject, observed)?;
-        self.count(&observation.report);
-        self.kept(observation)
-    }
-
-    /// Keeps what was observed; what was touched, if nothing was found.
-    fn kept(&self, observation: ptx_sim::Observation) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
-        if let Some(profiles) = &self.0.profiles {
-            profiles.lock().expect("no holder of this lock can panic").extend(observation.profile);
-        }
-        match observation.findings.is_empty() {
-            true => Ok(observation.touched),
-            false => Err(ptx_sim::LaunchError::Findings(observation.findings)),
-        }
-    }
-
-    fn count(&self, report: &ptx_sim::LaunchReport) {
-        let mut counts = self.0.counts.lock().expect("no holder of this lock can panic");
-        counts.launches += 1;
-        counts.warp_instructions += report.warp_instructions;
-        counts.lane_instructions += report.lane_instructions;
-    }
-
-    pub(crate) fn id(&self) -> DeviceId {
-        DeviceId::Sim { host: self.0.host.id, ordinal: self.0.ordinal }
-    }
-
-    pub(crate) fn default_stream(&self) -> Stream {
-        self.stream(order::first_stream(self.0.ordinal))
-    }
-
-    pub(crate) fn new_stream(&self) -> Result<Stream> {
-        self.track();
-        Ok(self.stream(self.next_stream()))
-    }
-
-    fn stream(&self, number: u64) -> Stream {
-        Stream::new(&Device::Sim(self.clone()), Handle::Sim(Queue { device: self.clone(), number, recording: None }))
-    }
-
-    /// There is more than one stream from now on.
-    fn track(&self) {
-        if let Some(order) = self.order() {
-            order.track();
-        }
-    }
-
-    /// A number for one more stream.
-    fn next_stream(&self) -> u64 {
-        self.0.next_stream.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// All work is finished when its call returns; what was waited for, the sanitiser has to know.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        if let Some(order) = self.order() {
-            order.host_waits_for_all(self.0.ordinal);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn alloc_pinned<T: DeviceElement>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        let units = vec![0; (len * size_of::<T>()).div_ceil(size_of::<u128>())];
-        Ok(PinnedBuffer::new(Handle::Sim(Pinned { units, device: self.clone(), copied: Mutex::default() }), len))
-    }
-
-    /// Loads PTX; the error is the loader's words. There is no optimiser.
-    pub(crate) fn load_module(&self, compiled: &Compiled, _optimiser: u32) -> Result<ModuleHandle, String> {
-        let render = |error: ptx_sim::LoadError| error.render(false);
-        let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name()).map_err(render)?;
-        Ok(Handle::Sim(Module(self.device().load(&module).map_err(render)?)))
-    }
-
-    /// Why the simulator and not a GPU.
-    pub(crate) fn reason(&self) -> &str {
-        &self.0.reason
-    }
-
-    pub(crate) fn inventory(&self) -> &Inventory {
-        &self.0.inventory
-    }
-
-    pub(crate) fn memory(&self) -> MemoryInfo {
-        let total = self.0.total_memory;
-        self.0.inventory.ledger.info(total.saturating_sub(self.0.inventory.ledger.in_use()), total)
-    }
-}
-
-/// A loaded module.
-pub(crate) struct Module(ptx_sim::LoadedModule);
-
-impl Module {
-    /// The kernel of this name; `refused` makes an error of the loader's words.
-    pub(crate) fn function(
-        &self,
-        name: &str,
-        refused: impl FnOnce(String) -> Error,
-    ) -> Result<(FunctionHandle, KernelAttributes)> {
-        let kernel = self.0.kernel(name).map_err(|error| refused(error.render(false)))?;
-        let attributes = KernelAttributes {
-            registers: None,
-            local_bytes: None,
-            static_shared: kernel.info().static_shared,
-            max_threads_per_block: kernel.info().max_threads.unwrap_or(u32::MAX).min(ptx_sim::MAX_THREADS),
-        };
-        Ok((Handle::Sim(kernel), attributes))
-    }
-}
-
-/// One allocation; frees itself.
-pub(crate) struct Memory {
-    device: SimDevice,
-    ptr: ptx_sim::DevicePtr,
-    label: Arc<str>,
-}
-
-impl Memory {
-    /// The address of a byte.
-    fn at(&self, offset: usize) -> ptx_sim::DevicePtr {
-        ptx_sim::DevicePtr(self.ptr.0 + offset as u64)
-    }
-
-    /// An access to a range of it.
-    fn touch(&self, how: How, range: Range<usize>) -> Touch {
-        let bytes = range.start as u64..range.end as u64;
-        Touch { base: self.ptr.0, label: self.label.clone(), how, bytes }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // The pointer came from `alloc` of the same device and is freed once: there is no error to report.
-        let _ = self.device.device().free(self.ptr);
-        if let Some(order) = self.device.order() {
-            order.forget(self.ptr.0);
-        }
-    }
-}
-
-/// Host memory in units of 16 bytes, so that every element type is aligned.
-pub(crate) struct Pinned {
-    units: Vec<u128>,
-    device: SimDevice,
-    /// What the copies from and to it come after: whoever looks at the bytes has waited for them.
-    copied: Mutex<Clock>,
-}
-
-impl Pinned {
-    pub(crate) fn bytes(&self) -> Result<&[u8]> {
-        self.wait();
-        Ok(bytemuck::cast_slice(&self.units))
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
-        self.wait();
-        Ok(bytemuck::cast_slice_mut(&mut self.units))
-    }
-
-    fn wait(&self) {
-        if let Some(order) = self.device.order() {
-            order.host_waits(&self.copied.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-    }
-
-    /// A copy with this clock has been queued.
-    fn copy(&self, clock: &Clock) {
-        order::join(&mut self.copied.lock().unwrap_or_else(PoisonError::into_inner), clock);
-    }
-}
 
 /// A stream. Its number tells it apart; every operation is finished when its call returns.
 #[derive(Clone)]
@@ -400,13 +41,6 @@ enum Operation {
     Launch(Arc<Launch>),
     Fill { to: Touch, value: u8 },
     Copy { from: Touch, to: Touch },
-}
-
-struct Launch {
-    kernel: Kernel,
-    function: Function,
-    config: ptx_sim::LaunchConfig,
-    args: Vec<ptx_sim::Arg>,
 }
 
 /// A recorded graph: its operations in the order in which they were queued, which is one of those that their order allows.
@@ -457,13 +91,13 @@ fn chains(nodes: &[GraphNode]) -> (Vec<usize>, usize) {
 pub(crate) struct Mark {
     pub(crate) counts: Counts,
     clock: Clock,
-    device: SimDevice,
+    host: Arc<SimHost>,
 }
 
 impl Mark {
     /// Waits until the stream has reached the mark.
     pub(crate) fn wait(&self) -> Result<()> {
-        if let Some(order) = self.device.order() {
+        if let Some(order) = &self.host.order {
             order.host_waits(&self.clock);
         }
         Ok(())
@@ -518,7 +152,7 @@ impl Backend for Queue {
         };
         match allocated {
             Ok(ptr) => Ok(RawBuffer::new(
-                Handle::Sim(Memory { device: self.device.clone(), ptr, label: label.into() }),
+                Handle::Sim(Memory { host: inner.host.clone(), ptr, label: label.into() }),
                 Device::Sim(self.device.clone()),
                 bytes,
                 inner.inventory.ledger.reserve(bytes as u64),
@@ -608,7 +242,7 @@ impl Backend for Queue {
 
     fn mark(&self) -> Result<Mark> {
         let clock = self.device.order().map(|order| order.clock_of(self.number)).unwrap_or_default();
-        Ok(Mark { counts: self.device.counts(), clock, device: self.device.clone() })
+        Ok(Mark { counts: self.device.counts(), clock, host: self.device.0.host.clone() })
     }
 
     fn wait(&self, mark: &Mark) -> Result<()> {
@@ -624,6 +258,10 @@ impl Backend for Queue {
 }
 
 impl Queue {
+    pub(super) fn new(device: SimDevice, number: u64) -> Queue {
+        Queue { device, number, recording: None }
+    }
+
     /// A launch with its arguments' addresses.
     fn settle(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<Launch> {
         args.fill_in_peers(self)?;
@@ -671,7 +309,7 @@ impl Queue {
     }
 
     /// Runs launches on several devices of this one's host at the same time.
-    pub(super) fn launch_together(
+    pub(in super::super) fn launch_together(
         launches: &mut [(&Queue, &Function, &mut LaunchArgs<'_>, LaunchConfig)],
     ) -> Result<()> {
         let settled = launches
@@ -814,73 +452,5 @@ impl Queue {
 
     fn error(&self, operation: &'static str, source: ptx_sim::MemoryError) -> Error {
         Error::SimMemory { operation, device: self.device_id().to_string(), source }
-    }
-}
-
-/// The subject of this process, if the kernel is made from it.
-fn subject_of(kernel: &Kernel) -> Option<&'static Subject> {
-    Subject::current().filter(|subject| subject.has(kernel))
-}
-
-/// What was observed, kept for the subject if there is one.
-fn noted(
-    kernel: &Kernel,
-    subject: Option<&Subject>,
-    mut observed: Result<ptx_sim::Observation, ptx_sim::LaunchError>,
-) -> Result<ptx_sim::Observation, ptx_sim::LaunchError> {
-    if let Some(subject) = subject {
-        match &mut observed {
-            Ok(observation) => subject.note(kernel, observation),
-            Err(ptx_sim::LaunchError::Fault(fault)) => subject.note_fault(kernel, fault),
-            Err(_) => {}
-        }
-    }
-    observed
-}
-
-/// What a kernel accessed.
-fn touches_of(memory: ptx_sim::TouchedMemory) -> Vec<Touch> {
-    let ptx_sim::TouchedMemory { pointer, label, read, written, atomic } = memory;
-    let label: Arc<str> = label.into();
-    let of = |how: How, ranges: Vec<Range<u64>>| {
-        let label = label.clone();
-        ranges.into_iter().map(move |bytes| Touch { base: pointer.0, label: label.clone(), how, bytes })
-    };
-    of(How::Read, read).chain(of(How::Write, written)).chain(of(How::Atomic, atomic)).collect()
-}
-
-fn launch_error(kernel: &Kernel, error: ptx_sim::LaunchError) -> Error {
-    let (name, source) = (kernel.name().to_owned(), kernel.source());
-    match error {
-        ptx_sim::LaunchError::Fault(fault) => Error::Fault { rendered: fault.render(source, false), fault },
-        ptx_sim::LaunchError::Findings(findings) => {
-            let rendered: Vec<_> = findings.iter().map(|finding| finding.render(source, false)).collect();
-            Error::Findings { rendered: rendered.join("\n\n"), findings }
-        }
-        ptx_sim::LaunchError::Arguments { .. } => Error::Arguments { kernel: name, detail: error.to_string() },
-        other => Error::LaunchConfig { kernel: name, detail: other.to_string() },
-    }
-}
-
-/// The limits that CUDA documents for compute capability 7.5 and up alike, so that a launch the simulator accepts is one
-/// that a GPU accepts; shared memory beyond 48 KiB as an H100 has it (CUDA Programming Guide, "Compute Capabilities").
-fn properties(total_memory: u64) -> Properties {
-    Properties {
-        name: "ptx-sim".to_owned(),
-        compute_capability: None,
-        multiprocessors: None,
-        total_memory,
-        shared_per_block: 48 << 10,
-        shared_per_block_optin: ptx_sim::MAX_SHARED,
-        max_threads_per_block: ptx_sim::MAX_THREADS,
-        max_grid: ptx_sim::MAX_GRID,
-        max_block: ptx_sim::MAX_BLOCK,
-        warp_size: 32,
-        registers_per_multiprocessor: None,
-        max_threads_per_multiprocessor: None,
-        l2_bytes: None,
-        clock_khz: None,
-        memory_clock_khz: None,
-        memory_bus_bits: None,
     }
 }
