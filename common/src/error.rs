@@ -245,6 +245,8 @@ pub enum Error {
         operation: String,
         /// The device's short name.
         device: String,
+        /// The driver's number for it, a `CUresult`; `None` if a library reported it, whose numbers mean other things.
+        code: Option<u32>,
         /// The driver's name for it and its description.
         message: String,
     },
@@ -276,6 +278,26 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+
+    /// A file that does not hold what it should.
+    #[error("{name}: {reason}")]
+    File {
+        /// The file, as it was given.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// A compiled model that was given another number of inputs than it takes.
+    #[error("a {model} of {expected} inputs was given {found}")]
+    Inputs {
+        /// Kind of model: `plan`, `program`.
+        model: &'static str,
+        /// The number that it takes.
+        expected: usize,
+        /// The number that it was given.
+        found: usize,
     },
 
     /// Something wrong in an input, told in one sentence.

@@ -35,10 +35,10 @@ impl Digits {
     /// The digits that come with the course.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file is not what it should be.
+    /// [`Error::File`] if the file is not what it should be.
     pub fn built_in() -> Result<Digits> {
         const NAME: &str = "digits-test.safetensors";
-        let wrong = |what: String| Error::Invalid(format!("{NAME}: {what}"));
+        let wrong = |reason: String| Error::File { name: NAME.to_owned(), reason };
         let images = u8s(TEST, NAME, "images", &[SIDE, SIDE])?;
         let labels = u8s(TEST, NAME, "labels", &[])?;
         let file = SafeTensors::deserialize(TEST).map_err(|error| wrong(error.to_string()))?;
@@ -92,7 +92,7 @@ impl Digits {
 /// not look at the test set.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there are not as many, or the file is not what it should be.
+/// [`Error::Invalid`] if there are not as many, [`Error::File`] if the file is not what it should be.
 pub fn training(chosen: Range<usize>) -> Result<Tensor> {
     const NAME: &str = "digits-train.safetensors";
     let images = u8s(TRAINING, NAME, "images", &[SIDE, SIDE])?;
@@ -104,7 +104,7 @@ pub fn training(chosen: Range<usize>) -> Result<Tensor> {
 
 /// A tensor of bytes in a file.
 fn u8s(file: &[u8], name: &str, tensor: &str, rest: &[usize]) -> Result<Vec<u8>> {
-    let wrong = |what: String| Error::Invalid(format!("{name}: {what}"));
+    let wrong = |reason: String| Error::File { name: name.to_owned(), reason };
     let file = SafeTensors::deserialize(file).map_err(|error| wrong(error.to_string()))?;
     Ok(checked(&file, name, tensor, Dtype::U8, rest)?.data().to_vec())
 }
@@ -117,7 +117,7 @@ fn checked<'f>(
     dtype: Dtype,
     rest: &[usize],
 ) -> Result<TensorView<'f>> {
-    let wrong = |what: String| Error::Invalid(format!("{name}: {what}"));
+    let wrong = |reason: String| Error::File { name: name.to_owned(), reason };
     let view = file.tensor(tensor).map_err(|error| wrong(error.to_string()))?;
     match view.shape().split_first() {
         Some((_, dims)) if dims == rest && view.dtype() == dtype => Ok(view),

@@ -48,14 +48,14 @@ impl Parameters {
     /// Reads a `.safetensors` file that has the tensors of `shapes` and no others; half-precision values are widened.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the file and what is wrong: it cannot be read, is truncated or of another format; tensors are
+    /// [`Error::File`] with the file and what is wrong: it cannot be read, is truncated or of another format; tensors are
     /// missing, too many, of another shape or type; or one holds a value that is not finite.
     pub fn open(path: &Path, shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
         let name = path.display().to_string();
         // The widest type has eight bytes. It is refused, but with a better reason.
         let values: u64 = shapes.iter().map(|(_, shape)| shape.iter().map(|&side| side as u64).product::<u64>()).sum();
         let bytes = files::read(path, values.saturating_mul(8).saturating_add(HEADER))
-            .map_err(|error| Error::Invalid(format!("{name}: {error}")))?;
+            .map_err(|error| Error::File { name: name.clone(), reason: error.to_string() })?;
         Parameters::from_bytes(&name, &bytes, shapes)
     }
 
@@ -64,7 +64,7 @@ impl Parameters {
     /// # Errors
     /// As there.
     pub fn from_bytes(name: &str, bytes: &[u8], shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
-        let wrong = |what: String| Error::Invalid(format!("{name}: {what}"));
+        let wrong = |reason: String| Error::File { name: name.to_owned(), reason };
         let file = SafeTensors::deserialize(bytes)
             .map_err(|error| wrong(format!("it is truncated or no .safetensors file ({error})")))?;
         let missing = shapes.iter().filter(|(name, _)| file.tensor(name).is_err()).map(|(name, _)| name.as_str());

@@ -258,11 +258,11 @@ impl Executor {
     /// A pass with its copies: inputs from the host, in their planned shapes, and the result to it.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Invalid`] if there are more or fewer inputs; those of the launch.
+    /// [`Error::Shape`], [`Error::Inputs`] if there are more or fewer inputs; those of the launch.
     pub fn infer(&mut self, stream: &Stream, inputs: &[&Tensor]) -> Result<Tensor> {
         if inputs.len() != self.inputs.len() {
             let (found, planned) = (inputs.len(), self.inputs.len());
-            return Err(Error::Invalid(format!("a program of {planned} inputs was given {found}")));
+            return Err(Error::Inputs { model: "program", expected: planned, found });
         }
         for (x, port) in inputs.iter().zip(&self.inputs) {
             x.expect_shape("the executor's input", &port.shape)?;

@@ -60,7 +60,7 @@ impl Runner {
     /// [`Runner::infer`] for a plan with several inputs, all from the host. Of several outputs it gives the first.
     ///
     /// # Errors
-    /// As [`Runner::infer`]; [`Error::Invalid`] if there are more or fewer of them.
+    /// As [`Runner::infer`]; [`Error::Inputs`] if there are more or fewer of them.
     pub fn infer_all(&mut self, stream: &Stream, inputs: &[&Tensor]) -> Result<Tensor> {
         copy_inputs(stream, inputs, &mut self.inputs)?;
         self.queue(stream)?;
@@ -177,8 +177,7 @@ pub(crate) fn allocate(
 /// [`Error::Invalid`] if there are more or fewer than planned, [`Error::Shape`] if they have other shapes.
 pub(crate) fn copy_inputs(stream: &Stream, from: &[&Tensor], to: &mut [Tensor]) -> Result<()> {
     if from.len() != to.len() {
-        let (found, planned) = (from.len(), to.len());
-        return Err(Error::Invalid(format!("a plan of {planned} inputs was given {found}")));
+        return Err(Error::Inputs { model: "plan", expected: to.len(), found: from.len() });
     }
     for (x, input) in from.iter().zip(to) {
         x.expect_shape("the planned input", input.shape())?;

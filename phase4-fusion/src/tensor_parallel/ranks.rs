@@ -121,7 +121,7 @@ impl Ranks {
     /// A pass with its copies: the inputs from the host, f32 in NCHW, and the first output of rank 0 to it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are more or fewer inputs than planned, [`Error::Shape`] if they have other shapes; those of the
+    /// [`Error::Inputs`] if there are more or fewer inputs than planned, [`Error::Shape`] if they have other shapes; those of the
     /// launches.
     pub fn infer(&mut self, inputs: &[&Tensor]) -> Result<Tensor> {
         let first = &mut self.ranks[0];

@@ -35,6 +35,7 @@ pub(super) fn failed(library: Library, stream: &Stream, status: impl std::fmt::D
     Error::Cuda {
         operation: library.name().to_owned(),
         device: stream.device().short_name(),
+        code: None,
         message: format!("{status:?}"),
     }
 }

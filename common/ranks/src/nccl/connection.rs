@@ -125,6 +125,7 @@ impl Connection {
                 return Err(Error::Cuda {
                     operation: "NCCL: connecting the GPUs".to_owned(),
                     device: device.short_name(),
+                    code: None,
                     message: format!("it did not end within {time}; NCCL_DEBUG=INFO says what it waits for"),
                 });
             }

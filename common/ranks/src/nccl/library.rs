@@ -130,7 +130,12 @@ fn dotted(version: c_int) -> String {
 }
 
 pub(super) fn driver_error(device: &Device, what: &str, error: cudarc::driver::DriverError) -> Error {
-    Error::Cuda { operation: what.to_owned(), device: device.short_name(), message: error.to_string() }
+    Error::Cuda {
+        operation: what.to_owned(),
+        device: device.short_name(),
+        code: Some(error.0 as u32),
+        message: error.to_string(),
+    }
 }
 
 pub(super) fn nccl_error(
@@ -143,6 +148,7 @@ pub(super) fn nccl_error(
     Error::Cuda {
         operation: format!("NCCL: {what}"),
         device: device.short_name(),
+        code: None,
         message: describe(nccl, status, comm),
     }
 }

@@ -86,6 +86,7 @@ pub(super) fn error(operation: &str, context: &CudaContext, error: DriverError) 
     Error::Cuda {
         operation: operation.to_owned(),
         device: format!("cuda:{}", context.ordinal()),
+        code: Some(error.0 as u32),
         message: describe(error),
     }
 }

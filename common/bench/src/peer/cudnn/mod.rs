@@ -233,7 +233,7 @@ impl Cudnn {
             };
             let timing = match TRIAL.measure(&library.stream, || trial.launch(input, weight, None, output)) {
                 // It may find out only when it runs that it can't. What the GPU itself could not do shows here.
-                Err(Error::Cuda { operation, .. }) if operation == Library::Cudnn.name() => {
+                Err(Error::Cuda { code: None, .. }) => {
                     library.stream.synchronize()?;
                     continue;
                 }
