@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::TransparentWrapper;
 
-use super::backend::{Backend, resolve, resolve_neighbour};
 use super::element::DeviceElement;
-use super::handle::{Handle, on_either};
+use super::handle::{Handle, Side, on_either, resolve, resolve_neighbour};
 use super::memory::Reservation;
 use super::{Device, cuda, sim};
 use crate::error::{Error, Result};
@@ -90,7 +89,7 @@ impl<'a> Region<'a> {
     }
 
     /// The allocation, for work on `queue`.
-    pub(crate) fn on<Q: Backend>(
+    pub(crate) fn on<Q: Side>(
         &self,
         queue: &Q,
         operation: &'static str,
@@ -104,7 +103,7 @@ impl<'a> Region<'a> {
     }
 
     /// The allocation, which may be another device's, for work on `queue`.
-    pub(crate) fn near<Q: Backend>(
+    pub(crate) fn near<Q: Side>(
         &self,
         queue: &Q,
         operation: &'static str,
@@ -135,7 +134,7 @@ impl RegionMut<'_> {
     }
 
     /// The allocation, which may be another device's, with that device, for work on `queue`.
-    pub(crate) fn near<Q: Backend>(
+    pub(crate) fn near<Q: Side>(
         &mut self,
         queue: &Q,
         operation: &'static str,
@@ -146,7 +145,7 @@ impl RegionMut<'_> {
     }
 
     /// The allocation, for work on `queue`.
-    pub(crate) fn on<Q: Backend>(
+    pub(crate) fn on<Q: Side>(
         &mut self,
         queue: &Q,
         operation: &'static str,

@@ -11,7 +11,8 @@
 //! | kernels that wait for each other by flags in memory | [`launch_together`] |
 
 use super::handle::Handle;
-use super::kernel::{LAUNCH, LaunchArgs};
+use super::kernel::LAUNCH;
+use super::launch::LaunchArgs;
 use super::launch_config::LaunchConfig;
 use super::{Device, DeviceChoice, SimDevice, SimOptions, sim};
 use crate::error::{Error, Result};
@@ -176,18 +177,18 @@ pub unsafe fn launch_together(launches: &mut [(LaunchArgs<'_>, LaunchConfig)]) -
     for (args, config) in &*launches {
         if Some(*config) != geometry {
             let detail = "launches that wait for each other have one geometry".to_owned();
-            return Err(Error::LaunchConfig { kernel: args.kernel.name().to_owned(), detail });
+            return Err(Error::LaunchConfig { kernel: args.arguments.kernel.name().to_owned(), detail });
         }
         args.check(config)?;
     }
     for (args, config) in launches {
-        let (stream, kernel, config) = (args.stream, args.kernel, *config);
+        let (stream, kernel, config) = (args.stream, args.arguments.kernel, *config);
         match &stream.queue {
             Handle::Sim(queue) => {
                 const REASON: &str =
                     "the simulator runs the launches of one graph before those of the next, which these wait for";
                 stream.refuse_in_capture(LAUNCH, REASON)?;
-                simulated.push((queue, kernel.on(queue)?, args, config));
+                simulated.push((queue, kernel.on(queue)?, &mut args.arguments, config));
             }
             // SAFETY: the caller's promise.
             Handle::Cuda(_) => unsafe { args.launch(config)? },

@@ -4,6 +4,7 @@
 //! [`Stream::synchronize`] waits for all of it. On the simulator each operation is finished when its call returns, which
 //! is one of the orders that a GPU may choose. What one side cannot do is [`Error::Unsupported`] with the reason.
 
+mod arguments;
 mod backend;
 mod buffer;
 mod choice;
@@ -16,14 +17,17 @@ mod handle;
 #[cfg(any(feature = "cuda", test))]
 mod high_water;
 mod kernel;
+mod launch;
 mod launch_config;
 mod memory;
 mod order;
 mod properties;
+mod recording;
 mod sim;
 mod stream;
 mod subject;
 mod tensor_map;
+mod tensor_map_config;
 
 /// CUDA's half of everything, in a program built without it: types without values.
 #[cfg(not(feature = "cuda"))]
@@ -41,23 +45,25 @@ mod cuda {
 }
 
 pub use crate::error::UnorderedUse;
+pub use arguments::{KernelArg, Peers};
 pub use buffer::{Buffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, View, ViewMut};
 pub use choice::{DeviceArgs, DeviceChoice};
 #[cfg(feature = "cuda")]
 pub use cuda::CudaDevice;
 pub use element::{DeviceElement, HostSlice, HostSliceMut};
-pub use graph::{Graph, GraphExec, GraphNode, GraphOperation};
+pub use graph::{Graph, GraphExec};
 pub use group::{DeviceGroup, Link, launch_together};
-pub use kernel::{Kernel, KernelArg, LaunchArgs, Module, Peers};
+pub use kernel::{Kernel, Module};
+pub use launch::LaunchArgs;
 pub use launch_config::LaunchConfig;
 pub use memory::MemoryInfo;
 pub use properties::{KernelAttributes, Properties};
+pub use recording::{GraphNode, GraphOperation};
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
 pub use subject::{Finding, Subject, Tally};
-pub use tensor_map::{
-    Interleave, OutsideFill, Swizzle, TensorElement, TensorMap, TensorMapConfig, TensorMapMut, TensorWindow,
-};
+pub use tensor_map::{TensorMap, TensorMapMut};
+pub use tensor_map_config::{Interleave, OutsideFill, Swizzle, TensorElement, TensorMapConfig, TensorWindow};
 
 use std::sync::Arc;
 

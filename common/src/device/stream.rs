@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use super::backend::{Backend, resolve_neighbour, wrong_device};
+use super::backend::Backend;
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
-use super::graph::{GraphOperation, Point, Uses};
-use super::handle::{Handle, on_either};
-use super::kernel::{Kernel, LaunchArgs};
+use super::handle::{Handle, on_either, resolve_neighbour, wrong_device};
+use super::recording::{GraphOperation, Point, Uses, WAIT};
 use super::{Counts, Device, DeviceId, NO_CLOCK, cuda, sim};
 use crate::error::{Error, Result};
 
@@ -36,8 +35,6 @@ enum Mark {
     Capture(Point),
 }
 
-/// What messages call it.
-pub(crate) const WAIT: &str = "waiting for an event";
 const HOST_COPY: &str = "the graph would copy whenever it is launched, also when the program has other plans for that \
                          memory; copy before the graph's launch, or after it";
 const NOTHING_RUNS: &str = "nothing is running yet: a graph runs when it is launched";
@@ -239,11 +236,6 @@ impl Stream {
             let from = source.near(queue, OPERATION)?;
             queue.copy_peer((source.device(), from), source.range(), dst.near(queue, OPERATION)?, at)
         })
-    }
-
-    /// Starts the argument list of a launch; see [`LaunchArgs`].
-    pub fn launch_builder<'a>(&'a self, kernel: &'a Kernel) -> LaunchArgs<'a> {
-        LaunchArgs::new(self, kernel)
     }
 
     /// Marks this point of the stream.

@@ -1,85 +1,16 @@
 //! Tensor maps: what bulk copies of Hopper GPUs (`cp.async.bulk.tensor`) have to know of a tensor in a buffer.
 
+use super::arguments::{Arguments, KernelArg, Slot};
 use super::backend::Backend;
 use super::buffer::{DeviceSlice, DeviceSliceMut, Region, RegionMut};
 use super::element::DeviceElement;
 use super::handle::on_either;
-use super::kernel::{KernelArg, LaunchArgs, Slot};
 use super::stream::Stream;
+use super::tensor_map_config::{Encoded, TensorMapConfig};
 use crate::error::{Error, Result};
-
-pub use ptx_sim::{Interleave, OutsideFill, Swizzle, TensorElement, TensorWindow};
 
 /// What messages call the making of a map.
 const ENCODE: &str = "making a tensor map";
-
-/// A tensor of one to five dimensions, fastest first, and how copies take parts of it: the arguments of
-/// `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`, but for the address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorMapConfig {
-    /// Type of the elements.
-    pub element: TensorElement,
-    /// Elements along each dimension.
-    pub extents: Vec<u64>,
-    /// Bytes from one element to the next along each dimension but the first.
-    pub strides: Vec<u64>,
-    /// What one copy moves.
-    pub window: TensorWindow,
-    /// Step between copied elements along each dimension, 1 to 8.
-    pub element_strides: Vec<u32>,
-    /// Whether channels stand in slices of their own.
-    pub interleave: Interleave,
-    /// How a box lies in shared memory.
-    pub swizzle: Swizzle,
-    /// What stands where a box is outside the tensor.
-    pub fill: OutsideFill,
-}
-
-impl TensorMapConfig {
-    /// Copies of boxes of `sizes` elements from a tensor without gaps, neither swizzled nor interleaved, with zeros outside.
-    pub fn tiled(element: TensorElement, extents: &[u64], sizes: &[u32]) -> TensorMapConfig {
-        let described = ptx_sim::TensorMapDescriptor::tiled(element, ptx_sim::DevicePtr(0), extents, sizes);
-        TensorMapConfig {
-            element,
-            extents: described.extents,
-            strides: described.strides,
-            window: described.window,
-            element_strides: described.element_strides,
-            interleave: described.interleave,
-            swizzle: described.swizzle,
-            fill: described.fill,
-        }
-    }
-
-    /// The tensor at an address.
-    pub(super) fn at(&self, address: u64) -> ptx_sim::TensorMapDescriptor {
-        ptx_sim::TensorMapDescriptor {
-            element: self.element,
-            address: ptx_sim::DevicePtr(address),
-            extents: self.extents.clone(),
-            strides: self.strides.clone(),
-            window: self.window.clone(),
-            element_strides: self.element_strides.clone(),
-            interleave: self.interleave,
-            swizzle: self.swizzle,
-            fill: self.fill,
-        }
-    }
-
-    /// Bytes from the first element to the end of the last.
-    fn bytes(&self) -> u128 {
-        let size = self.element.size();
-        let strides = std::iter::once(size).chain(self.strides.iter().copied());
-        let last = self.extents.iter().zip(strides);
-        let last = last.map(|(extent, stride)| u128::from(extent.saturating_sub(1)) * u128::from(stride));
-        last.sum::<u128>() + u128::from(size)
-    }
-}
-
-/// 128 bytes, aligned as the driver wants them.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Encoded(pub(super) [u64; 16]);
 
 /// A map of a buffer that a kernel reads: its parameter is a `const __grid_constant__ CUtensorMap`.
 pub struct TensorMap<'b> {
@@ -142,14 +73,14 @@ impl Stream {
 }
 
 impl<'a, 'b: 'a> KernelArg<'a> for &'b TensorMap<'_> {
-    fn push(self, args: &mut LaunchArgs<'a>) {
+    fn push(self, args: &mut Arguments<'a>) {
         let at = args.push_value(bytemuck::bytes_of(&self.encoded.0));
         args.slots.push(Slot::ReadMap { at, region: self.region });
     }
 }
 
 impl<'a, 'b: 'a> KernelArg<'a> for &'b mut TensorMapMut<'_> {
-    fn push(self, args: &mut LaunchArgs<'a>) {
+    fn push(self, args: &mut Arguments<'a>) {
         let at = args.push_value(bytemuck::bytes_of(&self.encoded.0));
         args.slots.push(Slot::WriteMap { at, region: self.region.reborrow() });
     }

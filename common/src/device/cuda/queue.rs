@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream, DevicePtr, DevicePtrMut, DriverError, HostSlice, result, sys};
 
+use super::super::arguments::{Arguments, Slot};
 use super::super::backend::Backend;
 use super::super::buffer::{PinnedBuffer, RawBuffer, Region};
 use super::super::element::{DeviceElement, Host, HostMut};
-use super::super::graph::{Branch, GraphNode};
-use super::super::handle::Handle;
-use super::super::kernel::{LAUNCH, LaunchArgs, Slot};
+use super::super::handle::{Handle, Side};
+use super::super::kernel::LAUNCH;
 use super::super::launch_config::LaunchConfig;
-use super::super::tensor_map::{Encoded, TensorMapConfig};
+use super::super::recording::{Branch, GraphNode};
+use super::super::tensor_map_config::{Encoded, TensorMapConfig};
 use super::super::{Device, DeviceId};
 use super::device::CudaDevice;
 use super::driver::{GRAPH_FUNCTIONS, PEER_FUNCTIONS, error, missing_function};
@@ -62,11 +63,8 @@ impl Queue {
     }
 }
 
-impl Backend for Queue {
+impl Side for Queue {
     type Half<C, S> = C;
-    type Memory = Memory;
-    type Function = Function;
-    type Mark = Mark;
 
     fn half<C, S>(handle: Handle<C, S>) -> Option<C> {
         match handle {
@@ -79,12 +77,18 @@ impl Backend for Queue {
         self.device.id()
     }
 
-    fn branch(&self) -> Option<&Branch> {
-        self.recording.as_ref().map(|(branch, _)| branch)
-    }
-
     fn is_neighbour(&self, device: DeviceId) -> bool {
         matches!(device, DeviceId::Cuda(_))
+    }
+}
+
+impl Backend for Queue {
+    type Memory = Memory;
+    type Function = Function;
+    type Mark = Mark;
+
+    fn branch(&self) -> Option<&Branch> {
+        self.recording.as_ref().map(|(branch, _)| branch)
     }
 
     fn peer_address(&self, region: &Region<'_>) -> Result<u64> {
@@ -274,12 +278,12 @@ impl Backend for Queue {
         encode_map(&described).map_err(|e| error("making a tensor map", self.stream.context(), e))
     }
 
-    unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
+    unsafe fn launch(&self, function: &Function, args: &mut Arguments<'_>, config: &LaunchConfig) -> Result<()> {
         let shared = config.shared_mem_bytes;
         if function.static_shared + shared > self.device.inventory().properties.shared_per_block {
             function.allow_dynamic_shared(shared)?;
         }
-        args.fill_in_peers(self)?;
+        args.fill_in_peers(|region| self.peer_address(region))?;
         // One pointer per buffer, at an address that stays while `params` points to it.
         let pointers = vec![Cell::new(0u64); args.slots.len()];
         let mut params: Vec<*mut c_void> = Vec::with_capacity(args.slots.len());

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::{DriverError, sys};
 
-use super::super::tensor_map::Encoded;
+use super::super::tensor_map_config::Encoded;
 
 /// The driver's map of a tensor whose rules have been checked.
 pub(super) fn encode_map(described: &ptx_sim::TensorMapDescriptor) -> std::result::Result<Encoded, DriverError> {

@@ -3,15 +3,16 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::super::arguments::{Arguments, Slot};
 use super::super::backend::Backend;
 use super::super::buffer::{PinnedBuffer, RawBuffer, Region};
 use super::super::element::{DeviceElement, Host, HostMut};
-use super::super::graph::{Branch, GraphNode};
-use super::super::handle::Handle;
-use super::super::kernel::{LAUNCH, LaunchArgs, Slot};
+use super::super::handle::{Handle, Side};
+use super::super::kernel::LAUNCH;
 use super::super::launch_config::LaunchConfig;
 use super::super::order::{self, Clock, How, Touch};
-use super::super::tensor_map::{Encoded, TensorMapConfig};
+use super::super::recording::{Branch, GraphNode};
+use super::super::tensor_map_config::{Encoded, TensorMapConfig};
 use super::super::{Device, DeviceId};
 use super::device::SimDevice;
 use super::host::SimHost;
@@ -114,11 +115,8 @@ impl PartialEq for Queue {
     }
 }
 
-impl Backend for Queue {
+impl Side for Queue {
     type Half<C, S> = S;
-    type Memory = Memory;
-    type Function = Function;
-    type Mark = Mark;
 
     fn half<C, S>(handle: Handle<C, S>) -> Option<S> {
         match handle {
@@ -130,6 +128,16 @@ impl Backend for Queue {
     fn device_id(&self) -> DeviceId {
         self.device.id()
     }
+
+    fn is_neighbour(&self, device: DeviceId) -> bool {
+        matches!(device, DeviceId::Sim { host, .. } if host == self.device.0.host.id)
+    }
+}
+
+impl Backend for Queue {
+    type Memory = Memory;
+    type Function = Function;
+    type Mark = Mark;
 
     fn branch(&self) -> Option<&Branch> {
         self.recording.as_ref().map(|recording| &recording.branch)
@@ -166,10 +174,6 @@ impl Backend for Queue {
             }),
             Err(source) => Err(self.error("allocating device memory", source)),
         }
-    }
-
-    fn is_neighbour(&self, device: DeviceId) -> bool {
-        matches!(device, DeviceId::Sim { host, .. } if host == self.device.0.host.id)
     }
 
     fn peer_address(&self, region: &Region<'_>) -> Result<u64> {
@@ -235,7 +239,7 @@ impl Backend for Queue {
         Ok(Encoded(words))
     }
 
-    unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
+    unsafe fn launch(&self, function: &Function, args: &mut Arguments<'_>, config: &LaunchConfig) -> Result<()> {
         let launch = self.settle(function, args, config)?;
         self.queue(Operation::Launch(Arc::new(launch)))
     }
@@ -263,8 +267,8 @@ impl Queue {
     }
 
     /// A launch with its arguments' addresses.
-    fn settle(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<Launch> {
-        args.fill_in_peers(self)?;
+    fn settle(&self, function: &Function, args: &mut Arguments<'_>, config: &LaunchConfig) -> Result<Launch> {
+        args.fill_in_peers(|region| self.peer_address(region))?;
         let config = ptx_sim::LaunchConfig {
             grid: config.grid_dim.into(),
             block: config.block_dim.into(),
@@ -310,7 +314,7 @@ impl Queue {
 
     /// Runs launches on several devices of this one's host at the same time.
     pub(in super::super) fn launch_together(
-        launches: &mut [(&Queue, &Function, &mut LaunchArgs<'_>, LaunchConfig)],
+        launches: &mut [(&Queue, &Function, &mut Arguments<'_>, LaunchConfig)],
     ) -> Result<()> {
         let settled = launches
             .iter_mut()
