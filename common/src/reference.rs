@@ -3,17 +3,21 @@
 //!
 //! A [`Reference`] includes a bound on the rounding error of any f32 implementation, so no test guesses one.
 
+mod conv;
 mod elementwise;
+mod norm;
 mod pool;
 mod quality;
 mod sequence;
 mod tensor_core;
 
+pub use conv::{Conv2dParams, conv2d, conv2d_at, conv2d_f32};
 pub(crate) use elementwise::expect_one_shape;
 pub use elementwise::{
     DiffusionParams, add_channel, add_noise, concatenate, diffusion_step, embedding_frequencies, gelu, noise_factors,
     silu, silu_sum, timestep_embedding, upsample_nearest,
 };
+pub use norm::{BatchNorm, Statistics, batch_norm, batch_norm_f32, statistics};
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
 pub use quality::structural_similarity;
 pub(crate) use sequence::columns_of;
@@ -26,7 +30,6 @@ use crate::Tensor;
 use crate::check::Tolerance;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::tensor::element_count;
 
 /// Values computed in f64, and the quantities that bound an f32 implementation's error.
 #[derive(Clone, Debug)]
@@ -306,326 +309,6 @@ pub(crate) fn linear_size(x: &Tensor, weight: &Tensor) -> Result<[usize; 3]> {
             Err(Error::shape("linear", format!("x {x:?} and weight {weight:?} do not fit [batch, in], [out, in]")))
         }
     }
-}
-
-/// The geometry of a 2-D convolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conv2dParams {
-    /// Stride of the window, in y and x.
-    pub stride: [usize; 2],
-    /// Zero padding around the image, in y and x.
-    pub padding: [usize; 2],
-    /// Distance between the window's taps, in y and x.
-    pub dilation: [usize; 2],
-    /// Groups that the channels are divided into; each output channel reads only its own group.
-    pub groups: usize,
-}
-
-impl Default for Conv2dParams {
-    /// Stride 1, no padding, no dilation, one group.
-    fn default() -> Conv2dParams {
-        Conv2dParams { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 }
-    }
-}
-
-impl Conv2dParams {
-    /// The same stride and padding in y and x.
-    pub fn new(stride: usize, padding: usize) -> Conv2dParams {
-        Conv2dParams { stride: [stride, stride], padding: [padding, padding], ..Conv2dParams::default() }
-    }
-
-    /// \[N, out_channels, out_height, out_width\] for an input \[N, C, H, W\] and a weight \[out_channels, C / groups, R, S\]:
-    /// ⌊(H + 2·padding − dilation·(R − 1) − 1) / stride⌋ + 1, as PyTorch's `Conv2d` documents it.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if channels and groups do not fit, or the window is larger than the padded image.
-    pub fn output_shape(&self, input: &Tensor, weight: &Tensor) -> Result<[usize; 4]> {
-        let wrong = |why: &str| {
-            Err(Error::shape(
-                "conv2d",
-                format!("input {:?} and weight {:?} with {} groups: {why}", input.shape(), weight.shape(), self.groups),
-            ))
-        };
-        let [n, c, h, w] = input.dims("conv2d's input")?;
-        let [k, c_group, r, s] = weight.dims("conv2d's weight")?;
-        if self.groups == 0 || c % self.groups != 0 || k % self.groups != 0 {
-            return wrong("the groups do not divide the channels");
-        }
-        if c_group != c / self.groups {
-            return wrong("the weight's channels are not the input's divided by the groups");
-        }
-        if self.stride.contains(&0) || self.dilation.contains(&0) || r == 0 || s == 0 {
-            return wrong("stride, dilation and window must not be 0");
-        }
-        let mut out = [0; 2];
-        for (axis, (size, window)) in [(h, r), (w, s)].into_iter().enumerate() {
-            let padded = self.padding[axis].checked_mul(2).and_then(|zeros| zeros.checked_add(size));
-            let reach = self.dilation[axis].checked_mul(window - 1).and_then(|reach| reach.checked_add(1));
-            let (Some(padded), Some(reach)) = (padded, reach) else {
-                return wrong("padding or dilation is so large that the padded image or the window's reach overflows");
-            };
-            if reach > padded {
-                return wrong("the window is larger than the padded image");
-            }
-            out[axis] = (padded - reach) / self.stride[axis] + 1;
-        }
-        match element_count(&[n, k, out[0], out[1]]) {
-            Some(_) => Ok([n, k, out[0], out[1]]),
-            None => wrong("the output would have more values than can be counted"),
-        }
-    }
-}
-
-/// A convolution's loops, written once for the f64 reference and the f32 baseline.
-struct Conv2d<'a> {
-    params: Conv2dParams,
-    input: &'a [f32],
-    weight: &'a [f32],
-    bias: Option<&'a [f32]>,
-    /// N is not needed.
-    in_dims: [usize; 3],
-    /// Output channels, C / groups, R, S.
-    weight_dims: [usize; 4],
-    out_dims: [usize; 4],
-}
-
-impl<'a> Conv2d<'a> {
-    fn new(
-        input: &'a Tensor,
-        weight: &'a Tensor,
-        bias: Option<&'a Tensor>,
-        params: Conv2dParams,
-    ) -> Result<Conv2d<'a>> {
-        let out_dims = params.output_shape(input, weight)?;
-        if let Some(bias) = bias {
-            bias.expect_shape("conv2d's bias", &[out_dims[1]])?;
-        }
-        let [_, c, h, w] = input.dims4()?;
-        Ok(Conv2d {
-            params,
-            input: input.as_slice()?,
-            weight: weight.as_slice()?,
-            bias: bias.map(Tensor::as_slice).transpose()?,
-            in_dims: [c, h, w],
-            weight_dims: weight.dims4()?,
-            out_dims,
-        })
-    }
-
-    fn len(&self) -> usize {
-        self.out_dims.iter().product()
-    }
-
-    /// Terms of one output: the products of its window, and the bias.
-    fn terms(&self) -> usize {
-        self.weight_dims[1..].iter().product::<usize>() + usize::from(self.bias.is_some())
-    }
-
-    /// Output `i` in f64.
-    fn sum(&self, i: usize) -> Sum {
-        let mut sum = Sum::default();
-        let channel = self.taps(i, |x, w| sum.add(f64::from(x) * f64::from(w)));
-        if let Some(bias) = self.bias {
-            sum.add(f64::from(bias[channel]));
-        }
-        sum
-    }
-
-    /// Calls `term` with input and weight for each tap of the window that is inside the image, and returns the output channel
-    /// of position `i`.
-    fn taps(&self, i: usize, mut term: impl FnMut(f32, f32)) -> usize {
-        let [_, k, out_h, out_w] = self.out_dims;
-        let [c, h, w] = self.in_dims;
-        let [_, c_group, r, s] = self.weight_dims;
-        let (x, y) = (i % out_w, i / out_w % out_h);
-        let (channel, image) = (i / (out_w * out_h) % k, i / (out_w * out_h * k));
-        let first_channel = channel / (k / self.params.groups) * c_group;
-        for ci in 0..c_group {
-            for ri in 0..r {
-                // The image begins `padding` rows below the padded one.
-                let row = y * self.params.stride[0] + ri * self.params.dilation[0];
-                let Some(row) = row.checked_sub(self.params.padding[0]).filter(|&row| row < h) else {
-                    continue;
-                };
-                for si in 0..s {
-                    let column = x * self.params.stride[1] + si * self.params.dilation[1];
-                    let Some(column) = column.checked_sub(self.params.padding[1]).filter(|&column| column < w) else {
-                        continue;
-                    };
-                    let at = ((image * c + first_channel + ci) * h + row) * w + column;
-                    term(self.input[at], self.weight[((channel * c_group + ci) * r + ri) * s + si]);
-                }
-            }
-        }
-        channel
-    }
-}
-
-/// The convolution (cross-correlation) of an input \[N, C, H, W\] with a weight \[out_channels, C / groups, R, S\].
-///
-/// # Errors
-/// [`Error::Shape`], as [`Conv2dParams::output_shape`]; [`Error::Invalid`] if a tensor is on a device.
-pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Reference> {
-    let conv = Conv2d::new(input, weight, bias, params)?;
-    Ok(Reference::collect(conv.len(), conv.terms(), |i| conv.sum(i)))
-}
-
-/// The outputs of [`conv2d`] at `indices` of the output.
-///
-/// # Errors
-/// As [`conv2d`], or if an index is outside the output.
-pub fn conv2d_at(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    params: Conv2dParams,
-    indices: &[usize],
-) -> Result<Reference> {
-    let conv = Conv2d::new(input, weight, bias, params)?;
-    check_indices("conv2d", indices, conv.len())?;
-    Ok(Reference::collect(indices.len(), conv.terms(), |i| conv.sum(indices[i])))
-}
-
-/// [`conv2d`] in plain f32 on every core, one loop per dimension: the CPU's row in the tables.
-///
-/// # Errors
-/// As [`conv2d`].
-pub fn conv2d_f32(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
-    let conv = Conv2d::new(input, weight, bias, params)?;
-    let values = parallel::collect(conv.len(), &|i| {
-        let mut sum = 0.0f32;
-        let channel = conv.taps(i, |x, w| sum += x * w);
-        sum + conv.bias.map_or(0.0, |bias| bias[channel])
-    });
-    Tensor::from_vec(&conv.out_dims, values)
-}
-
-/// A BatchNorm layer for inference: one value of each parameter per channel.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchNorm<'a> {
-    /// γ.
-    pub weight: &'a Tensor,
-    /// β.
-    pub bias: &'a Tensor,
-    /// Running mean.
-    pub mean: &'a Tensor,
-    /// Running variance.
-    pub variance: &'a Tensor,
-    /// Added to the variance; PyTorch's default is 1e-5.
-    pub eps: f32,
-}
-
-impl BatchNorm<'_> {
-    /// For each channel: γ, β, mean, variance.
-    pub(crate) fn channels(&self, input: &Tensor) -> Result<Vec<[f32; 4]>> {
-        let [_, channels, _, _] = input.dims4()?;
-        let parts = [self.weight, self.bias, self.mean, self.variance];
-        for part in parts {
-            part.expect_shape("batch_norm", &[channels])?;
-        }
-        let [weight, bias, mean, variance] = parts.map(Tensor::as_slice);
-        let (weight, bias, mean, variance) = (weight?, bias?, mean?, variance?);
-        Ok((0..channels).map(|c| [weight[c], bias[c], mean[c], variance[c]]).collect())
-    }
-}
-
-/// (x − mean) / √(variance + eps) · γ + β, for an input \[N, C, H, W\] (Ioffe and Szegedy, 2015, with running statistics).
-///
-/// # Errors
-/// [`Error::Shape`] if a parameter does not have one value per channel; [`Error::Invalid`] if a tensor is on a device.
-pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Reference> {
-    let channels = norm.channels(input)?;
-    let values = input.as_slice()?;
-    let [_, c, h, w] = input.dims4()?;
-    // Seven roundings: subtraction, sum with eps, root, division, product, sum, and one for a folded scale.
-    Ok(Reference::collect(values.len(), 7, |i| {
-        let [weight, bias, mean, variance] = channels[i / (h * w) % c].map(f64::from);
-        let scale = weight / (variance + f64::from(norm.eps)).sqrt();
-        let mut sum = Sum::default();
-        sum.add(f64::from(values[i]) * scale);
-        sum.add(-mean * scale);
-        sum.add(bias);
-        sum
-    }))
-}
-
-/// [`batch_norm`] in plain f32.
-///
-/// # Errors
-/// As [`batch_norm`].
-pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
-    let channels = norm.channels(input)?;
-    let [_, c, h, w] = input.dims4()?;
-    let x = input.as_slice()?;
-    let values = parallel::collect(x.len(), &|i| {
-        let [weight, bias, mean, variance] = channels[i / (h * w) % c];
-        (x[i] - mean) / (variance + norm.eps).sqrt() * weight + bias
-    });
-    Tensor::from_vec(input.shape(), values)
-}
-
-/// Mean and variance of each channel, and error bounds for f32: see [`statistics`].
-#[derive(Clone, Debug)]
-pub struct Statistics {
-    /// Σ x / M over the M = N·H·W values of a channel.
-    pub mean: Vec<f64>,
-    /// Σ (x − mean)² / M: biased, as normalisation uses it.
-    pub variance: Vec<f64>,
-    /// The largest |x|.
-    largest: f64,
-}
-
-impl Statistics {
-    /// For means by sums or by merging, where a value takes part in at most `depth` additions or merges: a merge rounds the
-    /// running mean, of at most max |x|, three times; a sum is rounded once per addition and once by the division.
-    pub fn mean_tolerance(&self, depth: usize) -> Tolerance {
-        Tolerance::elementwise(3 * depth + 3, self.largest)
-    }
-
-    /// For variances as Σ x² / M − mean², where a value takes part in at most `depth` additions. Both terms are of the order of
-    /// max x², and their errors scale with that, however small the difference is: a square and `depth` additions for the first,
-    /// the square of a mean with `depth + 1` roundings for the second, and the subtraction.
-    pub fn variance_tolerance_of_squares(&self, depth: usize) -> Tolerance {
-        Tolerance::elementwise(3 * depth + 8, self.largest * self.largest)
-    }
-
-    /// For variances by merging counts, means and squared distances (Welford; Chan, Golub and LeVeque, "Algorithms for Computing
-    /// the Sample Variance", 1983), where a value takes part in at most `depth` merges.
-    ///
-    /// Each mean is off by at most η = [`Statistics::mean_tolerance`]. Merging parts of a and b values at a distance δ adds
-    /// w·δ², w = a·b / (a + b), and all these add up to M·variance. Each δ is off by 2η at most, so the sum is off by Σ
-    /// w·(4·|δ|·η + 4·η²) ≤ M·(4η·√(t·variance) + 4t·η²), by Cauchy and Schwarz, with Σ w ≤ t·M: t = 1 for appending to a
-    /// running result, ½ for each level of a tree. The roundings of the sum itself are added to that.
-    pub fn variance_tolerance_merged(&self, depth: usize) -> Tolerance {
-        let eta = self.mean_tolerance(depth).absolute;
-        let variance = self.variance.iter().copied().fold(0.0, f64::max);
-        let t = 1.0 + depth as f64 / 2.0;
-        let own = Tolerance::elementwise(5 * depth + 5, variance).absolute;
-        Tolerance::absolute(4.0 * eta * (t * variance).sqrt() + 4.0 * t * eta * eta + own)
-    }
-}
-
-/// Mean and variance of each channel over N, H and W of an input \[N, C, H, W\], by two passes in f64. Both are NaN for
-/// channels without values.
-///
-/// # Errors
-/// [`Error::Shape`] unless the input has 4 dimensions, [`Error::Invalid`] if it is on a device.
-pub fn statistics(input: &Tensor) -> Result<Statistics> {
-    let [_, channels, height, width] = input.dims4()?;
-    let values = input.as_slice()?;
-    let plane = (height * width).max(1);
-    let of_channel = |c: usize| {
-        let planes = values.chunks_exact(plane).skip(c).step_by(channels);
-        planes.flatten().map(|&value| f64::from(value))
-    };
-    let of_channels = parallel::collect(channels, &|c| {
-        let count = of_channel(c).count() as f64;
-        let mean = of_channel(c).sum::<f64>() / count;
-        (mean, of_channel(c).map(|value| (value - mean).powi(2)).sum::<f64>() / count)
-    });
-    let (mean, variance) = of_channels.into_iter().unzip();
-    let largest = values.iter().map(|value| f64::from(value.abs())).fold(0.0, f64::max);
-    Ok(Statistics { mean, variance, largest })
 }
 
 /// max(x, 0); NaN stays NaN, as in PyTorch.

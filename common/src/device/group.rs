@@ -14,6 +14,7 @@ use super::handle::Handle;
 use super::kernel::LAUNCH;
 use super::launch::LaunchArgs;
 use super::launch_config::LaunchConfig;
+use super::properties::Link;
 use super::{Device, DeviceChoice, SimDevice, SimOptions, sim};
 use crate::error::{Error, Result};
 
@@ -21,17 +22,6 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceGroup {
     devices: Vec<Device>,
-}
-
-/// What lies between two devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Kernels of one reach the memory of the other.
-    pub peer_access: bool,
-    /// Atomics over the link are made where the memory is.
-    pub native_atomics: bool,
-    /// The driver's order of links, 0 for the fastest.
-    pub rank: u32,
 }
 
 impl DeviceGroup {

@@ -52,12 +52,12 @@ pub use choice::{DeviceArgs, DeviceChoice};
 pub use cuda::CudaDevice;
 pub use element::{DeviceElement, HostSlice, HostSliceMut};
 pub use graph::{Graph, GraphExec};
-pub use group::{DeviceGroup, Link, launch_together};
+pub use group::{DeviceGroup, launch_together};
 pub use kernel::{Kernel, Module};
 pub use launch::LaunchArgs;
 pub use launch_config::LaunchConfig;
 pub use memory::MemoryInfo;
-pub use properties::{KernelAttributes, Properties};
+pub use properties::{KernelAttributes, Link, Properties};
 pub use recording::{GraphNode, GraphOperation};
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
@@ -66,6 +66,8 @@ pub use tensor_map::{TensorMap, TensorMapMut};
 pub use tensor_map_config::{Interleave, OutsideFill, Swizzle, TensorElement, TensorMapConfig, TensorWindow};
 
 use std::sync::Arc;
+
+use handle::Handle;
 
 use rayon::prelude::*;
 
@@ -266,7 +268,12 @@ impl Device {
 
     /// The default stream: the same one each time.
     pub fn stream(&self) -> Stream {
-        on_device!(self, device => device.default_stream())
+        let queue = match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => Handle::Cuda(cuda.default_stream()),
+            Device::Sim(sim) => Handle::Sim(sim.default_stream()),
+        };
+        Stream::new(self, queue)
     }
 
     /// A stream whose work may overlap with that of others. On a GPU, buffers used on several streams are ordered by events that
@@ -277,7 +284,12 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn new_stream(&self) -> Result<Stream> {
-        on_device!(self, device => device.new_stream())
+        let queue = match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => Handle::Cuda(cuda.new_stream()?),
+            Device::Sim(sim) => Handle::Sim(sim.new_stream()?),
+        };
+        Ok(Stream::new(self, queue))
     }
 
     /// Waits for all work on all streams.

@@ -58,3 +58,14 @@ pub struct KernelAttributes {
     /// Threads that a block of this kernel may have, given its registers and `__launch_bounds__`.
     pub max_threads_per_block: u32,
 }
+
+/// What lies between two devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Kernels of one reach the memory of the other.
+    pub peer_access: bool,
+    /// Atomics over the link are made where the memory is.
+    pub native_atomics: bool,
+    /// The driver's order of links, 0 for the fastest.
+    pub rank: u32,
+}

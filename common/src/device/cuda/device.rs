@@ -8,12 +8,10 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
 
 use super::super::buffer::PinnedBuffer;
 use super::super::element::DeviceElement;
-use super::super::group::Link;
 use super::super::handle::Handle;
 use super::super::kernel::ModuleHandle;
 use super::super::memory::MemoryInfo;
-use super::super::stream::Stream;
-use super::super::{Device, DeviceId, Inventory, Properties};
+use super::super::{DeviceId, Inventory, Link, Properties};
 use super::driver::{FUNCTIONS, PEER_FUNCTIONS, describe, error, missing_function};
 use super::memory::Pinned;
 use super::module::Module;
@@ -186,18 +184,14 @@ impl CudaDevice {
         DeviceId::Cuda(self.ordinal())
     }
 
-    pub(crate) fn default_stream(&self) -> Stream {
-        self.stream(self.0.shared.default_stream.clone())
+    pub(crate) fn default_stream(&self) -> Queue {
+        Queue::new(self.clone(), self.0.shared.default_stream.clone())
     }
 
-    pub(crate) fn new_stream(&self) -> Result<Stream> {
+    pub(crate) fn new_stream(&self) -> Result<Queue> {
         let stream = self.context().new_stream().map_err(|e| error("making a stream", self.context(), e))?;
         self.0.shared.second_stream.get_or_init(|| stream.clone());
-        Ok(self.stream(stream))
-    }
-
-    fn stream(&self, stream: Arc<CudaStream>) -> Stream {
-        Stream::new(&Device::Cuda(self.clone()), Handle::Cuda(Queue::new(self.clone(), stream)))
+        Ok(Queue::new(self.clone(), stream))
     }
 
     pub(crate) fn memory(&self) -> MemoryInfo {

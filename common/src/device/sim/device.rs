@@ -9,8 +9,7 @@ use super::super::handle::Handle;
 use super::super::kernel::ModuleHandle;
 use super::super::memory::MemoryInfo;
 use super::super::order::{self, Order};
-use super::super::stream::Stream;
-use super::super::{Device, DeviceId, Inventory, Properties};
+use super::super::{DeviceId, Inventory, Properties};
 use super::host::SimHost;
 use super::launch::{Launch, noted, subject_of};
 use super::memory::{Module, Pinned};
@@ -139,17 +138,13 @@ impl SimDevice {
         DeviceId::Sim { host: self.0.host.id, ordinal: self.0.ordinal }
     }
 
-    pub(crate) fn default_stream(&self) -> Stream {
-        self.stream(order::first_stream(self.0.ordinal))
+    pub(crate) fn default_stream(&self) -> Queue {
+        Queue::new(self.clone(), order::first_stream(self.0.ordinal))
     }
 
-    pub(crate) fn new_stream(&self) -> Result<Stream> {
+    pub(crate) fn new_stream(&self) -> Result<Queue> {
         self.track();
-        Ok(self.stream(self.next_stream()))
-    }
-
-    fn stream(&self, number: u64) -> Stream {
-        Stream::new(&Device::Sim(self.clone()), Handle::Sim(Queue::new(self.clone(), number)))
+        Ok(Queue::new(self.clone(), self.next_stream()))
     }
 
     /// There is more than one stream from now on.
