@@ -67,7 +67,7 @@ pub fn read(name: &str, text: &str) -> Result<Session, String> {
             let decimals = numbers.and_then(|all| all.into_iter().max()).map(|most| most.min(DECIMALS));
             let unit = units.as_ref().and_then(|units| units.get(at)).filter(|unit| !unit.is_empty());
             let heading = unit.map_or_else(|| head[at].clone(), |unit| format!("{} ({unit})", head[at]));
-            json!({ "id": head[at], "name": heading, "decimals": decimals })
+            json!({ "key": head[at], "name": heading, "decimals": decimals })
         })
         .collect();
     let cell = |at: usize, text: &str| match columns[at]["decimals"].is_null() {

@@ -133,7 +133,7 @@ mod tests {
   "title": "times",
   "columns": [
     {"name": "step", "decimals": null},
-    {"name": "n", "decimals": 0, "key": true},
+    {"name": "n", "decimals": 0, "identifies": true},
     {"name": "ms", "decimals": 2}
   ],
   "rows": [

@@ -19,25 +19,57 @@ pub struct Table {
 
 /// A column's heading and how its numbers are written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Saved")]
 pub struct Column {
-    /// The [`Column::key`], if the heading is not the key itself. In a record it is the `id`; those made before columns had keys
-    /// have none.
-    #[serde(rename = "id", default, skip_serializing_if = "Option::is_none")]
+    /// The [`Column::key`], if the heading is not the key itself. Records made before columns had keys have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// The heading, with the unit: `ms`, `GB/s`.
     #[serde(rename = "name")]
     pub heading: String,
     /// Digits after the decimal point; `None` for text.
     pub decimals: Option<usize>,
-    /// True if its numbers identify a row, as a size does, and are not measured. In a record it is the `key`.
-    #[serde(rename = "key", default, skip_serializing_if = "std::ops::Not::not")]
+    /// True if its numbers identify a row, as a size does, and are not measured.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub identifies: bool,
     /// The number at which we and a peer are level; more is ahead. `None` if the column is no such comparison.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<u16>,
     /// Characters that a line of its words has in a text table, for sentences in several columns. `None` if they stand on one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u16>,
+}
+
+/// A column as a record has it. In earlier ones the key is called `id`, and `key` says whether it identifies a row.
+#[derive(Deserialize)]
+struct Saved {
+    id: Option<String>,
+    key: Option<Key>,
+    name: String,
+    decimals: Option<usize>,
+    #[serde(default)]
+    identifies: bool,
+    level: Option<u16>,
+    line: Option<u16>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Key {
+    Name(String),
+    Identifies(bool),
+}
+
+impl From<Saved> for Column {
+    fn from(saved: Saved) -> Column {
+        let Saved { id, key, name: heading, decimals, identifies, level, line } = saved;
+        let (key, identifies) = match key {
+            Some(Key::Name(name)) => (Some(name), identifies),
+            Some(Key::Identifies(identifies)) => (id, identifies),
+            None => (id, identifies),
+        };
+        Column { key, heading, decimals, identifies, level, line }
+    }
 }
 
 /// A column as a table's file declares it, once. Rows are filled and read by it, so its heading may change and its place too.

@@ -255,3 +255,14 @@ fn a_column_is_the_same_under_another_heading_and_one_without_a_key_by_its_headi
     assert!(old.is_same(&RATE.into()) && Column::from(RATE).is_same(&old) && !old.is_same(renamed));
     assert!(!Column::from(UNKNOWN).is_same(&RATE.into()), "two keys under one heading");
 }
+
+#[test]
+fn columns_of_earlier_records_are_read() {
+    let read = |json: &str| serde_json::from_str::<Column>(json).unwrap();
+    let ms = Column::from(ColumnSpec::number("time", "ms", 2));
+    assert_eq!(read(r#"{"id": "time", "name": "ms", "decimals": 2}"#), ms);
+    assert_eq!(read(r#"{"name": "n", "decimals": 0, "key": true}"#), Column::identity("n"));
+    for column in [ms, Column::identity("n"), Column::text("step")] {
+        assert_eq!(read(&serde_json::to_string(&column).unwrap()), column);
+    }
+}
