@@ -34,6 +34,7 @@
 //!     Ok(())
 //! }
 //! ```
+#![warn(unreachable_pub)]
 
 pub mod check;
 pub mod compile;

@@ -60,7 +60,7 @@ pub(super) fn algorithms(handle: sys::cudnnHandle_t, problem: &Problem) -> Resul
 
 impl Algorithm {
     /// `IMPLICIT_PRECOMP_GEMM`.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let name = format!("{:?}", self.algorithm);
         name.strip_prefix("CUDNN_CONVOLUTION_FWD_ALGO_").unwrap_or(&name).to_owned()
     }
@@ -69,7 +69,7 @@ impl Algorithm {
     ///
     /// # Safety
     /// As [`Plan::launch`](super::engines::Plan::launch).
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &self,
         handle: sys::cudnnHandle_t,
         [x, w, y]: [*mut c_void; 3],

@@ -270,7 +270,7 @@ impl Plan {
     /// # Safety
     /// The addresses are of input, weight and output of the plan's shapes, and of as much memory as it asks for, and stay valid until
     /// the work is done.
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &self,
         handle: sys::cudnnHandle_t,
         tensors: [*mut c_void; 3],
