@@ -27,10 +27,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether [`write`] could write now: tries to create a file beside `path`, and leaves none.
+/// Whether [`write()`] could write now: tries to create a file beside `path`, and leaves none.
 ///
 /// # Errors
-/// What keeps [`write`] from it.
+/// What keeps [`write()`] from it.
 pub fn can_write(path: &Path) -> io::Result<()> {
     let (path, present) = resolve(path);
     match present {
