@@ -174,7 +174,7 @@ pub(crate) fn allocate(
 /// Copies inputs from the host, f32 in NCHW, to where a plan reads them.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there are more or fewer than planned, [`Error::Shape`] if they have other shapes.
+/// [`Error::Inputs`] if there are more or fewer than planned, [`Error::Shape`] if they have other shapes.
 pub(crate) fn copy_inputs(stream: &Stream, from: &[&Tensor], to: &mut [Tensor]) -> Result<()> {
     if from.len() != to.len() {
         return Err(Error::Inputs { model: "plan", expected: to.len(), found: from.len() });
