@@ -194,6 +194,27 @@ device_test! {
         second.synchronize()
     }
 
+    fn the_default_stream_comes_after_the_work_of_a_stream_that_was_dropped(device) {
+        let kernel = device.kernel(&INCREMENT, "increment")?;
+        let n = 1u32 << 16;
+        let mut values = device.stream().alloc_zeros::<u32>(n as usize)?;
+        for _ in 0..10 {
+            for stream in [device.new_stream()?, device.stream()] {
+                // SAFETY: the kernel compares its index with n, the buffer's length.
+                unsafe {
+                    stream
+                        .launch_builder(&kernel)
+                        .arg(&mut values)
+                        .arg(&n)
+                        .launch(LaunchConfig::for_threads(n))?;
+                }
+                drop(stream);
+            }
+        }
+        assert_eq!(device.stream().clone_dtoh(&values)?, vec![20; n as usize]);
+        Ok(())
+    }
+
     fn a_device_has_one_default_stream(device) {
         let stream = device.stream();
         assert_eq!(stream, device.stream());

@@ -58,8 +58,8 @@ fn chosen(path: &Path, tables: &[String]) -> Result<Record> {
     let mut run = Record::open(path)?;
     let is_derived = |name: &str| TABLES.iter().any(|spec| spec.name == name && spec.is_derived());
     run.tables.retain(|Named { name, .. }| !is_derived(name) && (tables.is_empty() || tables.contains(name)));
-    match run.tables.is_empty() {
-        false => Ok(run),
-        true => Err(Error::Merge { path: path.to_owned(), reason: "it has none of the tables".to_owned() }),
+    if run.tables.is_empty() {
+        return Err(Error::Merge { path: path.to_owned(), reason: "it has none of the tables".to_owned() });
     }
+    Ok(run)
 }

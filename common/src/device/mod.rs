@@ -277,7 +277,8 @@ impl Device {
     }
 
     /// A stream whose work may overlap with that of others. On a GPU, buffers used on several streams are ordered by events that
-    /// cudarc records, so a copy never overtakes the kernel that made its data. CUDA itself orders nothing, nor does cudarc what
+    /// cudarc records as long as there are several, so a copy never overtakes the kernel that made its data; when the last handle to
+    /// the new stream is dropped, the default stream waits for its work. CUDA itself orders nothing, nor does cudarc what
     /// runs in a graph: a simulator that sanitises wants to see the events ([`Stream::wait`], [`Stream::join`]) or a
     /// synchronisation, and says [`Error::UnorderedStreams`] without.
     ///

@@ -243,9 +243,10 @@ fn pass(
 fn unets(device: &Device, growing: &mut Growing<'_>) -> crate::Result<()> {
     const NARROW: unet::Config = unet::Config { channels: 8, heads: 2 };
     let [tiny, small, production] = unet::Config::ALL;
-    let (side, of_all): (_, &[_]) = match device.is_sim() {
-        true => (8, &[(("narrow", NARROW), 1)]),
-        false => (64, &[(tiny, 1), (tiny, 2), (small, 1), (small, 2), (production, 1)]),
+    let (side, of_all): (_, &[_]) = if device.is_sim() {
+        (8, &[(("narrow", NARROW), 1)])
+    } else {
+        (64, &[(tiny, 1), (tiny, 2), (small, 1), (small, 2), (production, 1)])
     };
     let stream = device.stream();
     for &((name, config), batch) in of_all {
@@ -387,9 +388,8 @@ fn images(context: &Context, sizes: &Sizes, growing: &mut Growing<'_>) -> crate:
 
     // The simulator runs each way once, to count; a GPU's host takes the median of a few.
     let host = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(6), ..Bench::default() };
-    let measure = |work: &mut dyn FnMut() -> common::Result<()>| match device.is_sim() {
-        true => host.measure(&main, work),
-        false => host.measure_host(work),
+    let measure = |work: &mut dyn FnMut() -> common::Result<()>| {
+        if device.is_sim() { host.measure(&main, work) } else { host.measure_host(work) }
     };
     let all = |each: &mut dyn FnMut() -> common::Result<()>| (0..batches).try_for_each(|_| each());
     let decoding = measure(&mut || all(&mut || decode().map(drop)))?;

@@ -45,7 +45,7 @@ pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2);
 const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
 pub(crate) const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "weight MiB", 0).on_gpu();
-const PLANNED_MIB: ColumnSpec = ColumnSpec::number("planned_mib", "MiB planned", 0);
+pub(crate) const PLANNED_MIB: ColumnSpec = ColumnSpec::number("planned_mib", "MiB planned", 0);
 
 const COLUMNS: &[ColumnSpec] = &[
     CONFIGURATION,
@@ -158,12 +158,11 @@ fn measure<M: Module<Unfused>>(
     let mut planned = Planned::new(device, &frame, x.shape())?;
     stream.memcpy_htod(x.as_slice()?, planned.input_mut().buffer_mut()?)?;
     let planned_bytes = planned.workspace().bytes();
-    let timing = match as_graph {
-        true => {
-            let captured = planned.capture(&stream)?;
-            bench.measure(&stream, || captured.queue(&stream))?
-        }
-        false => bench.measure(&stream, || planned.queue(&stream))?,
+    let timing = if as_graph {
+        let captured = planned.capture(&stream)?;
+        bench.measure(&stream, || captured.queue(&stream))?
+    } else {
+        bench.measure(&stream, || planned.queue(&stream))?
     };
     Ok(Measured { noise, timing, planned_bytes })
 }

@@ -1,7 +1,7 @@
 //! An NVIDIA GPU: its context, its links to others, and what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
@@ -15,7 +15,7 @@ use super::super::{DeviceId, Inventory, Link, Properties};
 use super::driver::{FUNCTIONS, PEER_FUNCTIONS, describe, error, missing_function};
 use super::memory::Pinned;
 use super::module::Module;
-use super::queue::Queue;
+use super::queue::{Queue, SideStream};
 use crate::compile::Compiled;
 use crate::error::{Error, Result};
 
@@ -35,9 +35,6 @@ struct Shared {
     context: Arc<CudaContext>,
     /// Not the null stream, which waits for other streams and which graphs cannot capture.
     default_stream: Arc<CudaStream>,
-    /// The first stream beside the default one. cudarc orders uses across streams only while it sees more than one, and would
-    /// stop when the last is dropped, even with its work still in flight; so this one stays.
-    second_stream: OnceLock<Arc<CudaStream>>,
     /// The GPUs whose memory this one reaches.
     peers: Mutex<BTreeSet<usize>>,
 }
@@ -51,16 +48,11 @@ impl Shared {
         }
         let context = CudaContext::new(ordinal)?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
-        // cudarc counts the streams that it makes, and from the first one on records an event for each use of a buffer. As long
-        // as there is one stream none is needed; so this one is not counted.
+        // cudarc counts the streams that it makes, and records an event for each use of a buffer as long as it sees one. Beside
+        // no other stream the default one needs none (`SideStream`); so it is not counted.
         // SAFETY: the stream belongs to this context, which `CudaContext::new` made current, and is never destroyed.
         let default_stream = unsafe { context.wrap_borrowed_stream(stream) };
-        let shared = &*Box::leak(Box::new(Shared {
-            context,
-            default_stream,
-            second_stream: OnceLock::new(),
-            peers: Mutex::default(),
-        }));
+        let shared = &*Box::leak(Box::new(Shared { context, default_stream, peers: Mutex::default() }));
         opened.insert(ordinal, shared);
         Ok(shared)
     }
@@ -185,13 +177,13 @@ impl CudaDevice {
     }
 
     pub(crate) fn default_stream(&self) -> Queue {
-        Queue::new(self.clone(), self.0.shared.default_stream.clone())
+        Queue::new(self.clone(), self.0.shared.default_stream.clone(), None)
     }
 
     pub(crate) fn new_stream(&self) -> Result<Queue> {
         let stream = self.context().new_stream().map_err(|e| error("making a stream", self.context(), e))?;
-        self.0.shared.second_stream.get_or_init(|| stream.clone());
-        Ok(Queue::new(self.clone(), stream))
+        let side = SideStream { stream: stream.clone(), default_stream: self.0.shared.default_stream.clone() };
+        Ok(Queue::new(self.clone(), stream, Some(Arc::new(side))))
     }
 
     pub(crate) fn memory(&self) -> MemoryInfo {

@@ -35,9 +35,9 @@ impl Drop for Memory {
 
 /// Page-locked host memory. Every access from the host waits for the last copy.
 pub(crate) struct Pinned {
-    /// Carries an event of the last copy, but cudarc records it only if there are several streams.
+    /// Carries an event too, but cudarc records it only while there are several streams.
     pub(super) slice: PinnedHostSlice<u8>,
-    /// The last copy while there was one stream.
+    /// The end of the last copy.
     pub(super) copied: CudaEvent,
 }
 
@@ -74,9 +74,3 @@ impl Drop for Pinned {
 }
 
 const WAIT_FOR_COPY: &str = "waiting for a copy";
-
-/// Records the end of a copy just queued, unless cudarc does. It begins with the second stream, which stays
-/// (`Shared::second_stream`), and making that stream waits for all copies before.
-pub(super) fn record_copy(copied: &CudaEvent, stream: &CudaStream) -> std::result::Result<(), DriverError> {
-    if stream.context().is_managing_stream_synchronization() { Ok(()) } else { copied.record(stream) }
-}

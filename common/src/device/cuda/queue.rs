@@ -21,16 +21,34 @@ use super::device::CudaDevice;
 use super::driver::{GRAPH_FUNCTIONS, PEER_FUNCTIONS, error, missing_function};
 use super::event::Mark;
 use super::graph::{Graph, GraphExec, Recording};
-use super::memory::{Memory, Pinned, record_copy};
+use super::memory::{Memory, Pinned};
 use super::module::Function;
 use super::tensor_map::encode_map;
 use crate::error::{Error, Result};
+
+/// A stream beside the default one.
+///
+/// As long as there is one, cudarc records an event for each use of a buffer, and lets other streams wait for it: that costs host
+/// time on each launch. It stops with the last of them, and begins anew when another is made, once all work queued so far is done.
+/// Work that a dropped stream left behind would then be ordered with nothing, so the default stream waits for it.
+pub(super) struct SideStream {
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) default_stream: Arc<CudaStream>,
+}
+
+impl Drop for SideStream {
+    fn drop(&mut self) {
+        self.stream.context().record_err(self.default_stream.join(&self.stream));
+    }
+}
 
 /// A stream.
 #[derive(Clone)]
 pub(crate) struct Queue {
     device: CudaDevice,
     stream: Arc<CudaStream>,
+    /// Shared by all handles to a stream that is not the default one.
+    _side: Option<Arc<SideStream>>,
     /// Its place in a capture, and the graph of that.
     recording: Option<(Branch, Recording)>,
 }
@@ -46,8 +64,8 @@ impl PartialEq for Queue {
 }
 
 impl Queue {
-    pub(super) fn new(device: CudaDevice, stream: Arc<CudaStream>) -> Queue {
-        Queue { device, stream, recording: None }
+    pub(super) fn new(device: CudaDevice, stream: Arc<CudaStream>, side: Option<Arc<SideStream>>) -> Queue {
+        Queue { device, stream, _side: side, recording: None }
     }
 
     pub(crate) fn stream(&self) -> &Arc<CudaStream> {
@@ -208,13 +226,13 @@ impl Backend for Queue {
         if let Host::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned { slice, copied }), .. }) = &source
             && slice.context() == self.stream.context()
         {
-            // SAFETY: the slice is only read by the copy queued here, whose end `_reading` marks; the pinned buffer waits for
+            // SAFETY: the slice is only read by the copy queued here, whose end `copied` marks; the pinned buffer waits for
             // that mark before anyone writes or frees it.
             let (bytes, _reading) = unsafe { slice.stream_synced_slice(&self.stream) };
             let bytes = &bytes[..range.len()];
             // SAFETY: the range lies inside the memory and is as long as the source.
             let queued = unsafe { result::memcpy_htod_async(ptr, bytes, self.stream.cu_stream()) };
-            return self.check(OPERATION, queued.and_then(|()| record_copy(copied, &self.stream)));
+            return self.check(OPERATION, queued.and_then(|()| copied.record(&self.stream)));
         }
         let bytes: &[u8] = bytemuck::cast_slice(source.slice()?);
         // SAFETY: the lengths are equal, and the synchronisation keeps `bytes` borrowed until the copy is over.
@@ -233,12 +251,12 @@ impl Backend for Queue {
         if let HostMut::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned { slice, copied }), .. }) = &mut dst
             && slice.context() == self.stream.context()
         {
-            // SAFETY: the pinned buffer waits for the mark that `_writing` leaves before anyone reads or frees it.
+            // SAFETY: the pinned buffer waits for the mark `copied` before anyone reads or frees it.
             let (bytes, _writing) = unsafe { slice.stream_synced_mut_slice(&self.stream) };
             let bytes = &mut bytes[..range.len()];
             // SAFETY: the range lies inside the memory and is as long as the destination.
             let queued = unsafe { result::memcpy_dtoh_async(bytes, ptr, self.stream.cu_stream()) };
-            return self.check(OPERATION, queued.and_then(|()| record_copy(copied, &self.stream)));
+            return self.check(OPERATION, queued.and_then(|()| copied.record(&self.stream)));
         }
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(dst.slice_mut()?);
         // SAFETY: the lengths are equal, and the synchronisation keeps `bytes` borrowed until the copy is over.
