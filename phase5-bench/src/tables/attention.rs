@@ -93,10 +93,8 @@ impl Size {
 }
 
 fn sizes(device: &Device) -> Vec<Size> {
-    let (tokens, ds): (&[usize], &[usize]) = match device.is_cuda() {
-        true => (&[256, 1024, 4096, 16384], &[40, 64, 128]),
-        false => (&[64, 200], &[40, 64]),
-    };
+    let (tokens, ds): (&[usize], &[usize]) =
+        if device.is_cuda() { (&[256, 1024, 4096, 16384], &[40, 64, 128]) } else { (&[64, 200], &[40, 64]) };
     tokens.iter().flat_map(|&tokens| ds.iter().map(move |&d| Size { tokens, d })).collect()
 }
 

@@ -80,10 +80,8 @@ fn peers(context: &Context, config: &Config) -> Vec<Peer> {
         Peer::new("PyTorch tuned, f16", Mode::Autotuned, F16),
     ];
     let all = *config == Config::ORIGINAL;
-    let is_measured = |&Peer { mode, .. }: &Peer| match context.only_summary {
-        true => is_quick(mode),
-        false => all || mode != Mode::Autotuned,
-    };
+    let is_measured =
+        |&Peer { mode, .. }: &Peer| if context.only_summary { is_quick(mode) } else { all || mode != Mode::Autotuned };
     ALL.into_iter().filter(is_measured).collect()
 }
 
@@ -101,9 +99,10 @@ fn lane_millions(timing: &Timing) -> Cell {
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let (configs, batches): (&[(&str, Config)], &[usize]) = match device.is_cuda() {
-        true => (&Config::ALL, &[1, 32, 64, 128, 256, 512, 4096]),
-        false => (&Config::ALL[..1], &[1, 32]),
+    let (configs, batches): (&[(&str, Config)], &[usize]) = if device.is_cuda() {
+        (&Config::ALL, &[1, 32, 64, 128, 256, 512, 4096])
+    } else {
+        (&Config::ALL[..1], &[1, 32])
     };
     let configs = context.chosen(configs, CONFIG_IN_SUMMARY, |(name, _)| name.to_owned());
     let batches = context.chosen(batches, BATCH_IN_SUMMARY, |batch| batch.to_string());
@@ -231,9 +230,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     if device.is_cuda() {
         table.note(about_cpu());
     }
-    table.note(match device.is_sim() {
-        true => "lane M: millions of instructions that the simulator executed, counted by lane.",
-        false => "By events on a GPU that waits for the host, input and output on the device.",
+    table.note(if device.is_sim() {
+        "lane M: millions of instructions that the simulator executed, counted by lane."
+    } else {
+        "By events on a GPU that waits for the host, input and output on the device."
     });
     table.note(format!(
         "|Δ|: to the CPU's results, a stage's for the same input; {CLOSE:e} is allowed in f32, else its plan's bound. Weights: seeded."

@@ -182,10 +182,12 @@ fn attends(_: &str, by: &str) -> Option<(Side, String)> {
     let step = LADDER.iter().find(|step| step.title() == by);
     let side = if step.is_some() || by == attention::NAIVE { Side::Ours } else { Side::Peer };
     let rounds = step.is_some_and(|step| step.method.products() == Products::Tf32);
-    let arithmetic = match by.ends_with(", tf32") || rounds {
-        true => "tf32",
-        false if attention::is_half(by) => "f16",
-        false => "f32",
+    let arithmetic = if by.ends_with(", tf32") || rounds {
+        "tf32"
+    } else if attention::is_half(by) {
+        "f16"
+    } else {
+        "f32"
     };
     Some((side, arithmetic.to_owned()))
 }

@@ -24,8 +24,8 @@ use crate::tables::peers;
 
 /// What is computed.
 pub(crate) const WORK: ColumnSpec = ColumnSpec::text("work", "work");
-const LAUNCHES: ColumnSpec = ColumnSpec::text("launches", "launches");
-const MB: ColumnSpec = ColumnSpec::text("mb", "MB");
+pub(crate) const LAUNCHES: ColumnSpec = ColumnSpec::text("launches", "launches");
+pub(crate) const MB: ColumnSpec = ColumnSpec::text("mb", "MB");
 const COLUMNS: &[ColumnSpec] = &[
     WORK,
     columns::STEP,

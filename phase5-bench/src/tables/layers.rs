@@ -366,13 +366,10 @@ fn tabulate(
         rayon::current_num_threads(),
         of(true)
     ));
-    table.note(match device.is_sim() {
-        true => "lane M: millions of instructions that the simulator executed, counted by lane.".to_owned(),
-        false => format!(
+    table.note(if device.is_sim() { "lane M: millions of instructions that the simulator executed, counted by lane.".to_owned() } else { format!(
             "device ms: by events, without copies, the device alone, with the tensors (3 MB each) warm in the L2 cache, {}.",
             of(false)
-        ),
-    });
+        ) });
     table.note("|Δ|: to the f64 reference of the same input; what f32 rounding may cost is derived. Weights: seeded.");
     Ok((table, wrong))
 }

@@ -54,6 +54,8 @@ pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
     })
 }
 
+const NOT_COUNTED: &str = "a GPU does not count; the simulator does";
+
 /// Batch, inputs and outputs of a row.
 pub(crate) const SIZE: ColumnSpec = ColumnSpec::text("size", "batch×in→out");
 /// One of [`versions`].
@@ -387,10 +389,10 @@ impl Measure<'_> {
             progress.set_message(format!("linear-relu: {version} at {}", name(size)));
             progress.inc(1);
             let bytes = forward_bytes(size, !fused);
-            let asked = match device.is_sim() {
-                true => if_supported(Traffic::measure(step, batch, inputs, outputs))?.map(|it| it.requested as f64),
-                false => Err("a GPU does not count; the simulator does".to_owned()),
-            };
+            let mut asked = Err(NOT_COUNTED.to_owned());
+            if device.is_sim() {
+                asked = if_supported(Traffic::measure(step, batch, inputs, outputs))?.map(|it| it.requested as f64);
+            }
             let layer = match if_supported(step.load(device))? {
                 Ok(layer) => layer,
                 Err(reason) => {
@@ -486,11 +488,11 @@ impl Measure<'_> {
     fn backward(&mut self, size: Size, progress: &Progress, on_tensor_cores: bool) -> crate::Result<Vec<Row>> {
         let (device, stream) = (self.device, self.device.stream());
         let mut gradients = Gradients::seeded(device, size)?;
-        let versions: &[_] = match on_tensor_cores {
-            true => &[versions::TENSOR_CORES_BACKWARD],
-            false => &[versions::BACKWARD, versions::SEPARATE, versions::WRITTEN],
+        let (versions, pass): (&[_], _) = if on_tensor_cores {
+            (&[versions::TENSOR_CORES_BACKWARD], Pass::TensorCoresBackward)
+        } else {
+            (&[versions::BACKWARD, versions::SEPARATE, versions::WRITTEN], Pass::Backward)
         };
-        let pass = if on_tensor_cores { Pass::TensorCoresBackward } else { Pass::Backward };
         let mut rows = Vec::new();
         for &version in versions {
             progress.set_message(format!("linear-relu: {version} at {}", name(size)));
@@ -509,10 +511,8 @@ impl Measure<'_> {
                 let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
                 check = if word == "ok" { check } else { word };
             }
-            let asked = match device.is_sim() {
-                true => Ok(Gradients::traffic(version, size)?.requested as f64),
-                false => Err("a GPU does not count; the simulator does".to_owned()),
-            };
+            let counted = device.is_sim().then(|| Gradients::traffic(version, size)).transpose()?;
+            let asked = counted.map(|it| it.requested as f64).ok_or_else(|| NOT_COUNTED.to_owned());
             rows.push(Row { version, pass, total: ms(&warm), idle: ms(&idle), bytes, asked, check: Ok(check) });
         }
         Ok(rows)
@@ -626,20 +626,20 @@ impl Gradients {
         let flipped: Vec<f32> =
             (0..outputs).flat_map(|column| masked.iter().skip(column).step_by(outputs).copied()).collect();
         let ones = vec![1.0; batch];
-        let product = |product: Reference<'_>, seed| match on_tensor_cores {
-            true => Expected::tensor_gemm(&TensorGemm::new(product, ElementType::F32, ElementType::F32), seed),
-            false => Expected::gemm(&product, seed),
+        let product = |product: Reference<'_>, seed| {
+            if on_tensor_cores {
+                Expected::tensor_gemm(&TensorGemm::new(product, ElementType::F32, ElementType::F32), seed)
+            } else {
+                Expected::gemm(&product, seed)
+            }
         };
         let expected = [
             ("dx", product(Reference::new(&masked, w.as_slice()?, batch, inputs, outputs), 7)?),
             ("dW", product(Reference::new(&flipped, x.as_slice()?, outputs, inputs, batch), 8)?),
             ("db", Expected::gemm(&Reference::new(&flipped, &ones, outputs, 1, batch), 9)?),
         ];
-        let mut results = Vec::new();
-        for (gradient, (what, expected)) in self.results.iter().zip(expected) {
-            results.push((what, expected.check(gradient.to_host()?.as_slice()?)));
-        }
-        Ok(results)
+        let gradients = self.results.iter().zip(expected);
+        gradients.map(|(it, (name, expected))| Ok((name, expected.check(it.to_host()?.as_slice()?)))).collect()
     }
 
     /// What a version moves, on a simulator of its own.

@@ -139,18 +139,16 @@ impl Growing<'_> {
 
     /// Measures `work` until all devices are done.
     fn measure(&self, mut work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
-        match self.group.is_sim() {
+        if self.group.is_sim() {
             // Once, to count: what all devices did.
-            true => {
-                let before = self.counted();
-                work()?;
-                Ok(Timing::from_counts(self.counted() - before))
-            }
-            false => self.bench().measure_host(|| {
-                work()?;
-                self.group.synchronize()
-            }),
+            let before = self.counted();
+            work()?;
+            return Ok(Timing::from_counts(self.counted() - before));
         }
+        self.bench().measure_host(|| {
+            work()?;
+            self.group.synchronize()
+        })
     }
 
     /// Milliseconds of `work` alone, where there is a clock.
@@ -431,12 +429,12 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
         pipeline.set_inputs(&[&one[0], &one[1]])?;
         part.synchronize()?;
         let mut kept = part.devices()[gpus - 1].alloc_pinned::<f32>(expected.len() / latents[0])?;
-        let mut run = |count: usize| {
-            pipeline.run(count, |at, stream, noise| match at + 1 == count {
-                true => stream.memcpy_dtoh(noise.buffer()?, &mut kept),
-                false => Ok(()),
-            })
-        };
+        let mut run =
+            |count: usize| {
+                pipeline.run(count, |at, stream, noise| {
+                    if at + 1 == count { stream.memcpy_dtoh(noise.buffer()?, &mut kept) } else { Ok(()) }
+                })
+            };
         run(2)?;
         part.synchronize()?;
         let (frames, passes) = (sizes.frames, sizes.frames * latents[0]);

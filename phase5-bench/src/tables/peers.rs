@@ -107,10 +107,11 @@ pub(crate) fn on_cpu<T>(context: &Context, mut work: impl FnMut() -> common::Res
         result = Some(work()?);
         Ok(())
     };
-    let timing = match context.device.is_sim() {
-        true => Bench { warm_up: 0, repeats: 1, ..Bench::default() }.measure_host(&mut work),
-        false => by_host(context, 5, &mut work),
-    }?;
+    let timing = if context.device.is_sim() {
+        Bench { warm_up: 0, repeats: 1, ..Bench::default() }.measure_host(&mut work)?
+    } else {
+        by_host(context, 5, &mut work)?
+    };
     Ok((timing, result.expect("it has been run to be timed")))
 }
 

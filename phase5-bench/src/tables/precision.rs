@@ -35,9 +35,10 @@ const OVERFLOW: &str = "a value overflows";
 
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let models = match device.is_sim() {
-        true => &[Model::Digits][..],
-        false => &[Model::Digits, Model::DigitsRange, Model::DigitsOutlier, Model::ResNet18, Model::UNet],
+    let models = if device.is_sim() {
+        &[Model::Digits][..]
+    } else {
+        &[Model::Digits, Model::DigitsRange, Model::DigitsOutlier, Model::ResNet18, Model::UNet]
     };
     let progress = Progress::new(models.len() as u64, "precision");
     let mut table = context.table(format!("precision: a format per layer on {}", device.short_name()), COLUMNS);

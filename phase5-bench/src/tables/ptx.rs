@@ -36,9 +36,10 @@ pub const TABLE: TableSpec = TableSpec {
 
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
-    let device = match context.device.is_sim() {
-        true => Device::sim_with(SimOptions { profile: true, ..SimOptions::default() }),
-        false => context.device.clone(),
+    let device = if context.device.is_sim() {
+        Device::sim_with(SimOptions { profile: true, ..SimOptions::default() })
+    } else {
+        context.device.clone()
     };
     let bench = peers::bench();
     let problems: Vec<_> =

@@ -43,8 +43,8 @@ const LANE_MILLIONS_PER_IMAGE: ColumnSpec =
     ColumnSpec::number("lane_millions_per_image", "lane M per image", 1).on_simulator();
 /// MiB of parameters.
 pub(crate) const PARAMETERS: ColumnSpec = ColumnSpec::number("parameters", "parameters", 1);
-const WINOGRAD: ColumnSpec = ColumnSpec::number("winograd", "Winograd", 1);
-const SCRATCH: ColumnSpec = ColumnSpec::number("scratch", "scratch", 1);
+pub(crate) const WINOGRAD: ColumnSpec = ColumnSpec::number("winograd", "Winograd", 1);
+pub(crate) const SCRATCH: ColumnSpec = ColumnSpec::number("scratch", "scratch", 1);
 /// MiB of planned activations.
 pub(crate) const ACTIVATIONS: ColumnSpec = ColumnSpec::number("activations", "activations", 1);
 const SUM: ColumnSpec = ColumnSpec::number("sum", "sum", 1);
@@ -244,12 +244,11 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
             logits = run()?;
             Ok(())
         };
-        let (ms, counted) = match device.is_sim() {
-            true => {
-                let counts = Bench::default().measure(&device.stream(), work)?.counts();
-                (Err(NO_CLOCK.to_owned()), counts.map(|counts| counts.lane_instructions as f64 / 1e6))
-            }
-            false => (milliseconds(&Ok(by_host(context, 20, &mut work)?)), None),
+        let (ms, counted) = if device.is_sim() {
+            let counts = Bench::default().measure(&device.stream(), work)?.counts();
+            (Err(NO_CLOCK.to_owned()), counts.map(|counts| counts.lane_instructions as f64 / 1e6))
+        } else {
+            (milliseconds(&Ok(by_host(context, 20, &mut work)?)), None)
         };
         let checked = check_within(part, name, &logits, &expected, &mut wrong)?;
         let counted = Cell::or_absent(counted, NO_COUNTS);
@@ -398,11 +397,10 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
         }
     }
-    table.note(match device.is_sim() {
-        true => "lane M: millions of instructions that the simulator executed, counted by lane.",
-        false => {
-            "By events on a GPU that waits for the host, images and logits on the device; the CPU by its own clock."
-        }
+    table.note(if device.is_sim() {
+        "lane M: millions of instructions that the simulator executed, counted by lane."
+    } else {
+        "By events on a GPU that waits for the host, images and logits on the device; the CPU by its own clock."
     });
     if let Some(version) = pytorch.version {
         table.note(format!("PyTorch {version}, {ABOUT_PEERS}."));

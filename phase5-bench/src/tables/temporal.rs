@@ -55,9 +55,10 @@ const FEW_TILES: [Rule; 1] = [TILES[1]];
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let (name, config) = match device.is_sim() {
-        true => ("of 8 channels", Config { channels: 8, heads: 2 }),
-        false => ("production", Config::PRODUCTION),
+    let (name, config) = if device.is_sim() {
+        ("of 8 channels", Config { channels: 8, heads: 2 })
+    } else {
+        ("production", Config::PRODUCTION)
     };
     let [frames, steps, side] = if device.is_sim() { [2, 2, 8] } else { [60, 20, 64] };
     let parameters = config.seeded(8);

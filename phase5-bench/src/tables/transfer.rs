@@ -60,10 +60,13 @@ impl Copy {
 
     fn host_memory(self) -> &'static str {
         match self {
-            Copy::HostToDevice { pinned } | Copy::DeviceToHost { pinned } => match pinned {
-                true => "pinned",
-                false => "pageable",
-            },
+            Copy::HostToDevice { pinned } | Copy::DeviceToHost { pinned } => {
+                if pinned {
+                    "pinned"
+                } else {
+                    "pageable"
+                }
+            }
             Copy::DeviceToDevice => "none",
         }
     }
