@@ -161,13 +161,14 @@ impl Bars {
                 bars.push(Bar { name: kind.to_owned(), value: 1e3 * ms, before: None });
             }
         }
-        match bars.is_empty() {
-            true => Err(nothing("layers")),
-            false => Ok(Bars {
+        if bars.is_empty() {
+            Err(nothing("layers"))
+        } else {
+            Ok(Bars {
                 title: format!("ResNet18, one photo, by kind of layer: {}", run.provenance_of("layers")),
                 unit: "microseconds",
                 bars,
-            }),
+            })
         }
     }
 
@@ -186,9 +187,10 @@ impl Bars {
         let steps = times.into_iter().filter(|(step, _)| step.starts_with(|first: char| first.is_ascii_digit()));
         let bar = |(name, ms): (String, f64)| Bar { name, value: 100.0 * library / ms, before: None };
         let bars: Vec<Bar> = steps.map(bar).collect();
-        match bars.is_empty() {
-            true => Err(nothing(table)),
-            false => Ok(Bars { title: format!("{title}, {problem}: {}", run.provenance_of(table)), unit, bars }),
+        if bars.is_empty() {
+            Err(nothing(table))
+        } else {
+            Ok(Bars { title: format!("{title}, {problem}: {}", run.provenance_of(table)), unit, bars })
         }
     }
 
@@ -208,13 +210,14 @@ impl Bars {
                 _ => {}
             }
         }
-        match bars.is_empty() {
-            true => Err(nothing("fusion")),
-            false => Ok(Bars {
+        if bars.is_empty() {
+            Err(nothing("fusion"))
+        } else {
+            Ok(Bars {
                 title: format!("One launch in place of several: {}", run.provenance_of("fusion")),
                 unit: "% of the time of separate launches",
                 bars,
-            }),
+            })
         }
     }
 
@@ -369,10 +372,7 @@ impl Curves {
                 None => series.push((name, vec![point])),
             }
         }
-        match series.is_empty() {
-            true => Err(nothing(table)),
-            false => Ok(Curves { title, x, y, series, limit: None }),
-        }
+        if series.is_empty() { Err(nothing(table)) } else { Ok(Curves { title, x, y, series, limit: None }) }
     }
 
     pub fn chart(&self) -> PointChart {

@@ -69,67 +69,119 @@ pub fn chart(run: &Record, name: &str) -> Result<Chart> {
     })
 }
 
-/// All plots that there are, in the order of a report.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    [
+/// A plot that there is.
+struct PlotSpec {
+    name: &'static str,
+    /// The table that it is drawn from.
+    table: &'static str,
+    /// A sentence without its full stop.
+    shows: &'static str,
+    of: fn(&Record) -> Result<Plot>,
+}
+
+/// A row of [`PLOTS`].
+const fn plot(
+    name: &'static str,
+    table: &'static str,
+    shows: &'static str,
+    of: fn(&Record) -> Result<Plot>,
+) -> PlotSpec {
+    PlotSpec { name, table, shows, of }
+}
+
+/// All plots, in the order of a report.
+static PLOTS: &[PlotSpec] = &[
+    plot(
         "roofline-all",
+        "gemm",
+        "Roofline of all kernels whose operations are counted: those on tensor cores lie above the limit of f32",
+        |run| Roofline::of_all(run).map(Plot::Roofline),
+    ),
+    plot(
         "roofline",
-        "ladder",
+        "gemm",
+        "Roofline: operations per second over operations per byte, each kernel below the measured limits of the device",
+        |run| Roofline::of(run).map(Plot::Roofline),
+    ),
+    plot("ladder", "gemm", "Bars: the speed of each step of the GEMM ladder as a share of cuBLAS's", |run| {
+        Bars::of_ladder(run, &curves::GEMM).map(Plot::Bars)
+    }),
+    plot(
         "ladder-conv",
+        "conv",
+        "Bars: the speed of each step of the convolution ladder as a share of cuDNN's",
+        |run| Bars::of_ladder(run, &curves::CONV).map(Plot::Bars),
+    ),
+    plot(
         "ladder-tensor-cores",
+        "tensor-cores",
+        "Bars: the speed of each step of the ladder on tensor cores as a share of the library's",
+        |run| Bars::of_ladder(run, &curves::TENSOR_CORES).map(Plot::Bars),
+    ),
+    plot(
         "ladder-tensor-attention",
-        "layers",
-        "way-resnet18",
+        "tensor-attention",
+        "Bars: the speed of each step of the attention ladder as a share of PyTorch's fastest",
+        |run| Bars::of_ladder(run, &curves::TENSOR_ATTENTION).map(Plot::Bars),
+    ),
+    plot("layers", "layers", "Bars: the time that each kind of layer takes of a pass of ResNet18", |run| {
+        Bars::of_layers(run).map(Plot::Bars)
+    }),
+    plot("way-resnet18", "resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4", |run| {
+        Bars::of_resnet18(run).map(Plot::Charts)
+    }),
+    plot(
         "way-unet",
+        "video",
+        "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4",
+        |run| Bars::of_unet(run).map(Plot::Charts),
+    ),
+    plot(
         "way-autoencoder",
+        "autoencoder",
+        "Bars: the time of the autoencoder after each step from phase 3 to one kernel",
+        |run| Bars::of_autoencoder(run).map(Plot::Charts),
+    ),
+    plot(
         "fusion",
+        "fusion",
+        "Bars: the time of one launch as a share of that of several launches that do the same",
+        |run| Bars::of_fusion(run).map(Plot::Bars),
+    ),
+    plot(
         "resnet-batch",
+        "resnet-batch",
+        "Curves: images per second over the batch, for implementations of ResNet18",
+        |run| Curves::of_batches(run).map(Plot::Curves),
+    ),
+    plot(
         "autoencoder-batch",
-        "attention",
-        "scaling",
+        "autoencoder",
+        "Curves: spectrograms per second over the batch, for implementations of the autoencoder",
+        |run| Curves::of_autoencoder_batches(run).map(Plot::Curves),
+    ),
+    plot("attention", "attention", "Curves: the rate of attention over the number of tokens", |run| {
+        Curves::of_attention(run).map(Plot::Curves)
+    }),
+    plot("scaling", "multi-gpu", "Curves: what several GPUs gain over one, for each way of dividing the work", |run| {
+        Curves::of_scaling(run).map(Plot::Curves)
+    }),
+    plot(
         "temporal",
-    ]
-    .into_iter()
+        "temporal",
+        "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
+        |run| Quality::of(run).map(Plot::Quality),
+    ),
+];
+
+/// The names of all plots, in the order of a report.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PLOTS.iter().map(|plot| plot.name)
 }
 
 /// The table that a plot is drawn from, and what it shows, in a sentence without its full stop.
 pub fn subject(name: &str) -> (&str, &str) {
-    match name {
-        "roofline" => (
-            "gemm",
-            "Roofline: operations per second over operations per byte, each kernel below the measured limits of the device",
-        ),
-        "roofline-all" => (
-            "gemm",
-            "Roofline of all kernels whose operations are counted: those on tensor cores lie above the limit of f32",
-        ),
-        "ladder" => ("gemm", "Bars: the speed of each step of the GEMM ladder as a share of cuBLAS's"),
-        "ladder-conv" => ("conv", "Bars: the speed of each step of the convolution ladder as a share of cuDNN's"),
-        "ladder-tensor-cores" => {
-            ("tensor-cores", "Bars: the speed of each step of the ladder on tensor cores as a share of the library's")
-        }
-        "ladder-tensor-attention" => {
-            ("tensor-attention", "Bars: the speed of each step of the attention ladder as a share of PyTorch's fastest")
-        }
-        "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
-        "resnet-batch" => ("resnet-batch", "Curves: images per second over the batch, for implementations of ResNet18"),
-        "autoencoder-batch" => {
-            ("autoencoder", "Curves: spectrograms per second over the batch, for implementations of the autoencoder")
-        }
-        "attention" => ("attention", "Curves: the rate of attention over the number of tokens"),
-        "fusion" => ("fusion", "Bars: the time of one launch as a share of that of several launches that do the same"),
-        "way-resnet18" => ("resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4"),
-        "way-unet" => ("video", "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4"),
-        "way-autoencoder" => {
-            ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
-        }
-        "scaling" => ("multi-gpu", "Curves: what several GPUs gain over one, for each way of dividing the work"),
-        "temporal" => (
-            "temporal",
-            "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
-        ),
-        other => (other, other),
-    }
+    PLOTS.iter().find(|plot| plot.name == name).map_or((name, name), |plot| (plot.table, plot.shows))
 }
 
 enum Plot {
@@ -143,25 +195,8 @@ enum Plot {
 
 impl Plot {
     fn of(run: &Record, name: &str) -> Result<Plot> {
-        match name {
-            "roofline" => Ok(Plot::Roofline(Roofline::of(run)?)),
-            "roofline-all" => Ok(Plot::Roofline(Roofline::of_all(run)?)),
-            "ladder" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::GEMM)?)),
-            "ladder-conv" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::CONV)?)),
-            "ladder-tensor-cores" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::TENSOR_CORES)?)),
-            "ladder-tensor-attention" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::TENSOR_ATTENTION)?)),
-            "fusion" => Ok(Plot::Bars(Bars::of_fusion(run)?)),
-            "autoencoder-batch" => Ok(Plot::Curves(Curves::of_autoencoder_batches(run)?)),
-            "scaling" => Ok(Plot::Curves(Curves::of_scaling(run)?)),
-            "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
-            "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
-            "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
-            "way-resnet18" => Ok(Plot::Charts(Bars::of_resnet18(run)?)),
-            "way-unet" => Ok(Plot::Charts(Bars::of_unet(run)?)),
-            "way-autoencoder" => Ok(Plot::Charts(Bars::of_autoencoder(run)?)),
-            "temporal" => Ok(Plot::Quality(Quality::of(run)?)),
-            _ => Err(Error::nothing_to_plot(name, "there is no such plot")),
-        }
+        let plot = PLOTS.iter().find(|plot| plot.name == name);
+        (plot.ok_or_else(|| Error::nothing_to_plot(name, "there is no such plot"))?.of)(run)
     }
 }
 

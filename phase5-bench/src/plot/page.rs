@@ -229,15 +229,12 @@ fn hue(series: usize) -> &'static RGBColor {
 fn range(values: impl Iterator<Item = f64>, is_logarithmic: bool) -> std::ops::Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-    match is_logarithmic {
-        true => {
-            let margin = (high / low).powf(0.05).max(1.05);
-            low / margin..high * margin
-        }
-        false => {
-            let margin = ((high - low) * 0.06).max(1e-9);
-            low - margin..high + margin
-        }
+    if is_logarithmic {
+        let margin = (high / low).powf(0.05).max(1.05);
+        low / margin..high * margin
+    } else {
+        let margin = ((high - low) * 0.06).max(1e-9);
+        low - margin..high + margin
     }
 }
 
@@ -407,21 +404,19 @@ fn says(chart: &PointChart) -> String {
     let says = |value: f64| if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
     let of = |series: &Series| {
         let (first, last) = (series.points.first()?, series.points.last()?);
-        Some(match series.is_joined {
-            true => format!(
+        Some(if series.is_joined {
+            format!(
                 "{}: from {} at {} to {} at {}",
                 series.name,
                 says(first.y),
                 tick(&first.x),
                 says(last.y),
                 tick(&last.x)
-            ),
-            false => {
-                let heights = || series.points.iter().map(|point| point.y);
-                let (low, high) =
-                    (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
-                format!("{}: {} points from {} to {}", series.name, series.points.len(), says(low), says(high))
-            }
+            )
+        } else {
+            let heights = || series.points.iter().map(|point| point.y);
+            let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
+            format!("{}: {} points from {} to {}", series.name, series.points.len(), says(low), says(high))
         })
     };
     let limits = chart.limits.iter().map(|limit| limit.name.clone());

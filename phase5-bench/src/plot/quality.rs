@@ -42,10 +42,10 @@ impl Quality {
                 None => series.push((precision.to_owned(), vec![point])),
             }
         }
-        match series.iter().flat_map(|(_, points)| points).any(|point| point.psnr.is_some()) {
-            false => Err(Error::nothing_to_plot("temporal", "the run has no times of the table temporal")),
-            true => Ok(Quality { title: format!("Quality over speed: {}", run.provenance_of("temporal")), series }),
+        if !series.iter().flat_map(|(_, points)| points).any(|point| point.psnr.is_some()) {
+            return Err(Error::nothing_to_plot("temporal", "the run has no times of the table temporal"));
         }
+        Ok(Quality { title: format!("Quality over speed: {}", run.provenance_of("temporal")), series })
     }
 
     /// The least and the greatest quality, and where the whole in f32 lies: above all others.

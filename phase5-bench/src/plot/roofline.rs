@@ -74,12 +74,11 @@ impl Roofline {
             .filter(|(.., points)| !points.is_empty())
             .map(|(name, colour, points)| Series { name, colour, points })
             .collect();
-        match series.is_empty() {
-            true => Err(nothing("the run has no times of gemm, conv or linear-relu")),
-            false => {
-                let title = format!("Roofline, f32: {}", run.provenance_of("gemm"));
-                Ok(Roofline { title, limits, series, has_tensor_cores: false })
-            }
+        if series.is_empty() {
+            Err(nothing("the run has no times of gemm, conv or linear-relu"))
+        } else {
+            let title = format!("Roofline, f32: {}", run.provenance_of("gemm"));
+            Ok(Roofline { title, limits, series, has_tensor_cores: false })
         }
     }
 

@@ -35,9 +35,10 @@ pub struct ReportArgs {
 /// What cannot be read or written, and as [`Report::new`].
 pub fn run(args: &ReportArgs) -> Result<()> {
     Report::can_be_saved(&args.out)?;
-    let runs = match args.from.is_empty() {
-        true => recorded()?,
-        false => args.from.iter().map(|path| Record::open(path)).collect::<common::Result<_>>()?,
+    let runs = if args.from.is_empty() {
+        recorded()?
+    } else {
+        args.from.iter().map(|path| Record::open(path)).collect::<common::Result<_>>()?
     };
     let earlier = args.compare.as_deref().map(Record::open).transpose()?;
     let report = Report::new(runs)?.compared_with(earlier, args.noise).linked_to(args.book.clone());

@@ -188,12 +188,13 @@ fn derive_again(run: &mut Record) -> Result<()> {
 /// The folder beside a file: its name without the ending.
 fn folder(out: &Path) -> Result<PathBuf> {
     let folder = out.with_extension("");
-    match folder != out && out.file_name().is_some() {
-        true => Ok(folder),
-        false => Err(Error::Report(format!(
+    if folder != out && out.file_name().is_some() {
+        Ok(folder)
+    } else {
+        Err(Error::Report(format!(
             "{}: its name needs an ending, as in report.html; the name without it is the folder's",
             out.display()
-        ))),
+        )))
     }
 }
 

@@ -8,6 +8,8 @@
 //! All that is asked for at a time has one as well, `ALL_LIMIT` or `WARP_PYTORCH_LIMIT`; what compiles is measured last. PyTorch
 //! keeps on disk what it has compiled and tried, so a second run is through sooner.
 
+mod request;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use bench::timing::{Bench, Clock, Queue, Timing};
 use common::Device;
-use common::reference::Conv2dParams;
 use phase3_all_layers::PYTORCH_MODELS;
 use serde::{Deserialize, Serialize};
 
+pub use request::{Arithmetic, Backend, Mode, PeerRequest};
+
 /// The script, which says what it reads and writes.
-const SCRIPT: (&str, &str) = ("torch_peer.py", include_str!("../peers/torch_peer.py"));
+const SCRIPT: (&str, &str) = ("torch_peer.py", include_str!("../../peers/torch_peer.py"));
 
 /// Whether an interpreter has PyTorch is answered by a lookup, without loading it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
@@ -41,218 +44,6 @@ const PEER_LIMIT_NAME: &str = "WARP_PEER_LIMIT";
 /// What is left of a request after this is given up; [`ALL_LIMIT_NAME`] sets another limit.
 const ALL_LIMIT: Duration = Duration::from_secs(600);
 const ALL_LIMIT_NAME: &str = "WARP_PYTORCH_LIMIT";
-
-/// How PyTorch runs an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Operation by operation.
-    Eager,
-    /// By `torch.compile`.
-    Compiled,
-    /// By `torch.compile`, captured as a CUDA graph.
-    CompiledGraph,
-    /// By `torch.compile` with `max-autotune`, which tries kernels, captured as a CUDA graph.
-    Autotuned,
-    /// Captured once as a CUDA graph, and replayed.
-    Graph,
-    /// Operation by operation on the CPU, with as many threads as our side has; by the host's clock.
-    Cpu,
-}
-
-/// What PyTorch computes with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arithmetic {
-    /// As f32.
-    #[default]
-    F32,
-    /// f32 whose products are rounded to TF32, on tensor cores; models are channels last.
-    Tf32,
-    /// Weights and activations in f16, channels last; for models.
-    F16,
-}
-
-impl Arithmetic {
-    fn is_f32(&self) -> bool {
-        *self == Arithmetic::F32
-    }
-}
-
-/// An implementation of scaled dot-product attention, as PyTorch names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Backend {
-    /// FlashAttention-2.
-    FlashAttention,
-    /// cuDNN's.
-    CudnnAttention,
-    /// xFormers' memory-efficient attention.
-    EfficientAttention,
-    /// Two products and a softmax.
-    Math,
-}
-
-/// One operation for PyTorch to measure; f32, without TF32 unless it is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PeerRequest {
-    #[serde(flatten)]
-    operation: Operation,
-    mode: Mode,
-    #[serde(skip_serializing_if = "Arithmetic::is_f32")]
-    arithmetic: Arithmetic,
-    #[serde(skip_serializing_if = "is_false")]
-    channels_last: bool,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-enum Operation {
-    Gemm {
-        shape: [usize; 3],
-        transposed: bool,
-    },
-    LinearRelu {
-        shape: [usize; 3],
-        backward: bool,
-    },
-    Conv2d {
-        shape: [usize; 4],
-        weight: [usize; 4],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        dilation: [usize; 2],
-        groups: usize,
-    },
-    /// In f16, channels last; with BatchNorm, as a scale and a shift per channel, and SiLU if `silu`.
-    HalfConv2d {
-        shape: [usize; 4],
-        weight: [usize; 4],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        silu: bool,
-    },
-    BatchNorm {
-        shape: [usize; 4],
-    },
-    Relu {
-        shape: [usize; 4],
-    },
-    Statistics {
-        shape: [usize; 4],
-    },
-    Resnet18 {
-        batch: usize,
-    },
-    Autoencoder {
-        shape: [usize; 4],
-        batch: usize,
-    },
-    Attention {
-        shape: [usize; 4],
-    },
-    /// In f16, by one of PyTorch's implementations.
-    HalfAttention {
-        shape: [usize; 4],
-        keys: usize,
-        causal: bool,
-        backend: Backend,
-    },
-    Unet {
-        channels: usize,
-        batch: usize,
-    },
-}
-
-impl PeerRequest {
-    fn new(operation: Operation, mode: Mode) -> PeerRequest {
-        PeerRequest { operation, mode, arithmetic: Arithmetic::F32, channels_last: false }
-    }
-
-    /// The same in this arithmetic.
-    #[must_use]
-    pub fn with_arithmetic(self, arithmetic: Arithmetic) -> PeerRequest {
-        PeerRequest { arithmetic, ..self }
-    }
-
-    /// The same with images and filters channels last, or as PyTorch has them by itself: of a convolution in f32 and of models.
-    #[must_use]
-    pub fn with_channels_last(self, channels_last: bool) -> PeerRequest {
-        PeerRequest { channels_last, ..self }
-    }
-
-    /// A·B with A \[M, K\] and B \[K, N\], or A·Bᵀ with B \[N, K\].
-    pub fn gemm([m, n, k]: [usize; 3], transposed: bool, mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Gemm { shape: [m, n, k], transposed }, mode)
-    }
-
-    /// relu(x·Wᵀ + b) of `[batch, in, out]`, or its gradients.
-    pub fn linear_relu(shape: [usize; 3], backward: bool, mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::LinearRelu { shape, backward }, mode)
-    }
-
-    /// A convolution without bias.
-    pub fn conv2d(shape: [usize; 4], weight: [usize; 4], params: Conv2dParams, mode: Mode) -> PeerRequest {
-        let Conv2dParams { stride, padding, dilation, groups } = params;
-        PeerRequest::new(Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode)
-    }
-
-    /// A convolution in f16, channels last, alone or with BatchNorm and SiLU.
-    pub fn half_conv2d(
-        shape: [usize; 4],
-        weight: [usize; 4],
-        params: Conv2dParams,
-        silu: bool,
-        mode: Mode,
-    ) -> PeerRequest {
-        let Conv2dParams { stride, padding, .. } = params;
-        PeerRequest::new(Operation::HalfConv2d { shape, weight, stride, padding, silu }, mode)
-    }
-
-    /// BatchNorm with running statistics.
-    pub fn batch_norm(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::BatchNorm { shape }, mode)
-    }
-
-    /// A forward pass of ResNet18 over this many images of 224 × 224.
-    pub fn resnet18(batch: usize, mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Resnet18 { batch }, mode)
-    }
-
-    /// A forward pass of the autoencoder with `[n_mels, frames, latent, slice_latent]`.
-    pub fn autoencoder(shape: [usize; 4], batch: usize, mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Autoencoder { shape, batch }, mode)
-    }
-
-    /// Scaled dot-product attention of queries, keys and values `[batch, heads, tokens, d]`.
-    pub fn attention(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Attention { shape }, mode)
-    }
-
-    /// The same in f16 by one implementation, with this number of keys; with a mask, of as many queries.
-    pub fn half_attention(shape: [usize; 4], keys: usize, causal: bool, backend: Backend) -> PeerRequest {
-        PeerRequest::new(Operation::HalfAttention { shape, keys, causal, backend }, Mode::Eager)
-    }
-
-    /// A forward pass of the video U-Net over `batch` latents of 64 × 64.
-    pub fn unet(channels: usize, batch: usize, mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Unet { channels, batch }, mode)
-    }
-
-    /// ReLU in place.
-    pub fn relu(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Relu { shape }, mode)
-    }
-
-    /// Mean and biased variance of each channel.
-    pub fn statistics(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest::new(Operation::Statistics { shape }, mode)
-    }
-}
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -296,15 +87,15 @@ pub struct Measured {
     pub timings: Vec<Result<Timing, String>>,
 }
 
-/// Measures all of `work`, in one process unless a piece takes too long or ends it, as `bench` says; on the simulator only what is for the CPU. It never fails: what is not
-/// there has a reason.
+/// Measures all of `work`, in one process unless a piece takes too long or ends it, as `bench` says; on the simulator only what is for
+/// the CPU. It never fails: what is not there has a reason.
 pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
     let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
     let device = ordinal(device);
     if work.is_empty() {
         return Measured { version: None, timings: Vec::new() };
     }
-    if device.is_none() && work.iter().all(|work| work.mode != Mode::Cpu) {
+    if device.is_none() && work.iter().all(|work| work.mode() != Mode::Cpu) {
         return all(ON_GPUS.to_owned());
     }
     let (python, time) = match python().and_then(|python| Ok((python, Time::set()?))) {
@@ -339,7 +130,7 @@ fn complete(work: &[PeerRequest], mut ask: impl FnMut(&[PeerRequest]) -> Respons
         let response = ask(&asked);
         for (index, samples) in response.results {
             let Some(&at) = left.get(index) else { continue };
-            let clock = if work[at].mode == Mode::Cpu { Clock::HostMonotonic } else { Clock::DeviceEvents };
+            let clock = if work[at].mode() == Mode::Cpu { Clock::HostMonotonic } else { Clock::DeviceEvents };
             timings[at] = Some(samples.and_then(|samples_ms| {
                 Timing::from_samples(clock, samples_ms).map_err(|error| format!("PyTorch: {error}"))
             }));
@@ -380,9 +171,10 @@ impl Time {
 
     /// Which of the limits is reached.
     fn is_up(self) -> String {
-        match self.left().is_zero() {
-            true => format!("what PyTorch measures took longer than {} s, set by {ALL_LIMIT_NAME}", self.all.as_secs()),
-            false => format!("PyTorch took longer than {} s for it, set by {PEER_LIMIT_NAME}", self.piece.as_secs()),
+        if self.left().is_zero() {
+            format!("what PyTorch measures took longer than {} s, set by {ALL_LIMIT_NAME}", self.all.as_secs())
+        } else {
+            format!("PyTorch took longer than {} s for it, set by {PEER_LIMIT_NAME}", self.piece.as_secs())
         }
     }
 }
@@ -436,9 +228,12 @@ fn python() -> Result<PathBuf, String> {
 }
 
 fn candidates() -> Vec<PathBuf> {
-    let inside = |environment: PathBuf| match cfg!(windows) {
-        true => environment.join("Scripts").join("python.exe"),
-        false => environment.join("bin").join("python3"),
+    let inside = |environment: PathBuf| {
+        if cfg!(windows) {
+            environment.join("Scripts").join("python.exe")
+        } else {
+            environment.join("bin").join("python3")
+        }
     };
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from).map(inside);
     active.into_iter().chain(["python3", "python"].map(PathBuf::from)).collect()
@@ -587,38 +382,6 @@ fn text(pipe: Option<impl Read>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_request_says_what_the_script_reads() {
-        let work = [
-            PeerRequest::gemm([2, 3, 4], true, Mode::Eager),
-            PeerRequest::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
-            PeerRequest::statistics([1, 2, 8, 8], Mode::Eager),
-            PeerRequest::half_attention([1, 2, 3, 8], 5, false, Backend::CudnnAttention),
-            PeerRequest::resnet18(4, Mode::Cpu),
-            PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
-            PeerRequest::unet(16, 1, Mode::CompiledGraph).with_arithmetic(Arithmetic::F16),
-            PeerRequest::linear_relu([2, 3, 4], false, Mode::Eager).with_arithmetic(Arithmetic::Tf32),
-            PeerRequest::unet(16, 1, Mode::Graph).with_channels_last(true),
-        ];
-        let json = serde_json::to_value(&work).unwrap();
-        assert_eq!(
-            json,
-            serde_json::json!([
-                { "op": "gemm", "shape": [2, 3, 4], "transposed": true, "mode": "eager" },
-                { "op": "conv2d", "shape": [1, 2, 8, 8], "weight": [4, 2, 3, 3], "stride": [2, 2], "padding": [1, 1],
-                  "dilation": [1, 1], "groups": 1, "mode": "graph" },
-                { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" },
-                { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": false,
-                  "backend": "CUDNN_ATTENTION", "mode": "eager" },
-                { "op": "resnet18", "batch": 4, "mode": "cpu" },
-                { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" },
-                { "op": "unet", "channels": 16, "batch": 1, "mode": "compiled_graph", "arithmetic": "f16" },
-                { "op": "linear_relu", "shape": [2, 3, 4], "backward": false, "mode": "eager", "arithmetic": "tf32" },
-                { "op": "unet", "channels": 16, "batch": 1, "mode": "graph", "channels_last": true }
-            ])
-        );
-    }
 
     #[test]
     fn without_a_gpu_every_piece_of_work_has_the_reason() {
