@@ -36,6 +36,7 @@ use std::{
 };
 
 use bench::gallery::{self, Gallery, Version};
+use common::compile::ship;
 
 use crate::{
     BookError, cli,
@@ -62,6 +63,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end()).into()) },
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
     Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::content(workspace, argument)?) },
+    Generator { name: "ptx", produce: |workspace, kernel| Ok(shipped(&workspace.join(kernel))?.into()) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?.into()) },
     Generator { name: "plot", produce: |workspace, argument| Ok(drawing::plot::picture(workspace, argument)?.into()) },
     Generator { name: "drawing", produce: |workspace, argument| Ok(drawing::picture(workspace, argument)?.into()) },
@@ -97,6 +99,11 @@ fn diagnostic(wanted: &str) -> Produced {
     let entry = shown.find(kernel).ok_or_else(|| format!("no broken kernel `{kernel}` in the gallery of {phase}"))?;
     let (_, report) = entry.report(&gallery::simulator(), Version::Broken)?;
     Ok(format!("```text\n{}\n```", report.trim_end()).into())
+}
+
+/// The PTX that is shipped for a kernel.
+fn shipped(kernel: &Path) -> common::Result<String> {
+    Ok(format!("```text\n{}\n```", ship::read(kernel)?.trim_end()))
 }
 
 /// What generated parts are made of.

@@ -46,7 +46,7 @@ device_test! {
             manifest_dir: crate_dir.path().to_string_lossy().into_owned().into(),
             dir: "kernels".into(),
             // As a build with `--release` embeds it.
-            ptx: SCALE_ADD.shipped_ptx().map(Into::into),
+            ptx: fs::read(ship::shipped_path(&SCALE_ADD.path().unwrap())).ok().map(Into::into),
             ..SCALE_ADD
         };
         // No file there: the embedded text is used.
@@ -132,10 +132,7 @@ device_test! {
         }
         let source = KernelSource::from_text("cached", "extern \"C\" __global__ void cached() {}\n");
         device.load(&source)?;
-        let again = match device.is_sim() {
-            true => Device::sim(),
-            false => Device::cuda(0)?,
-        };
+        let again = if device.is_sim() { Device::sim() } else { Device::cuda(0)? };
         let origin = again.load(&source)?.origin().clone();
         assert!(matches!(origin, Origin::Cache { .. }), "{origin}");
         Ok(())
@@ -220,12 +217,13 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
         return;
     }
     assert_eq!((code, text.contains("1 compiled")), (Some(0), true), "{text}");
-    let shipped = fs::read_to_string(kernels.join("ptx/one.ptx")).unwrap();
-    assert!(shipped.contains(".file\t1 \"some-crate/kernels/one.cu\""), "{shipped}");
+    let (code, shipped) = run(&["--show", "one"]);
+    assert!(code == Some(0) && shipped.contains(".file\t1 \"some-crate/kernels/one.cu\""), "{shipped}");
+    assert!(run(&["--show", "two"]).1.contains("0 kernels are called two"));
     assert_eq!(run(&["--check"]).0, Some(0));
 
     // The PTX changed by hand.
-    fs::write(kernels.join("ptx/one.ptx"), shipped.replace("mov", "cvt")).unwrap();
+    ship::write(&file, &shipped.replace("mov", "cvt")).unwrap();
     let (code, text) = run(&["--check"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("damaged: "), "{text}");

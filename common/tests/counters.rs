@@ -14,14 +14,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use common::compile::ship;
 use ptx_sim::{Arg, Observe, Profile};
 use serde_json::{Value, json};
 
 const PROFILE: &str = include_str!("../ptx-sim/tests/kernels/profile.ptx");
 const TILED: &str = include_str!("../ptx-sim/benches/kernels.ptx");
-const VECTOR_ADD: &str = include_str!("../../phase1-infra/kernels/ptx/01_vector_add.ptx");
-const BATCH_NORM: &str = include_str!("../../phase2-conv-bn/kernels/ptx/norm_01_batch_norm.ptx");
-const RELU: &str = include_str!("../../phase2-conv-bn/kernels/ptx/relu_01_naive.ptx");
+
+/// The PTX shipped for a kernel of the course.
+fn shipped(kernel: &str) -> String {
+    ship::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(kernel)).unwrap()
+}
 
 /// An argument of a case.
 #[derive(Clone, Copy)]
@@ -39,7 +42,7 @@ use Input::{Buffer, Float, Int, Words};
 /// One launch.
 struct Case {
     name: String,
-    ptx: &'static str,
+    ptx: String,
     kernel: &'static str,
     grid: [u32; 3],
     block: [u32; 3],
@@ -48,10 +51,10 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut add = |name: &str, ptx, kernel, grid: [u32; 2], block: [u32; 2], inputs: &[Input]| {
+    let mut add = |name: &str, ptx: &str, kernel, grid: [u32; 2], block: [u32; 2], inputs: &[Input]| {
         let ([gx, gy], [bx, by]) = (grid, block);
         let (grid, block, inputs) = ([gx, gy, 1], [bx, by, 1], inputs.to_vec());
-        cases.push(Case { name: name.to_owned(), ptx, kernel, grid, block, inputs });
+        cases.push(Case { name: name.to_owned(), ptx: ptx.to_owned(), kernel, grid, block, inputs });
     };
     let mut warp = |name: &str, kernel, inputs: &[Input]| add(name, PROFILE, kernel, [1, 1], [32, 1], inputs);
     let big = Buffer(1 << 14);
@@ -134,13 +137,16 @@ fn cases() -> Vec<Case> {
     let square = Buffer(128 * 128);
     add("tiled product, 128 × 128", TILED, "tiled", [4, 4], [32, 32], &[square, square, square, Int(128)]);
     let vector = Buffer(1000);
-    add("vector_add, 1000", VECTOR_ADD, "vector_add", [4, 1], [256, 1], &[vector, vector, vector, Int(1000)]);
-    add("relu, 1000", RELU, "relu", [4, 1], [256, 1], &[vector, Int(1000)]);
+    let vector_add = shipped("phase1-infra/kernels/01_vector_add.cu");
+    add("vector_add, 1000", &vector_add, "vector_add", [4, 1], [256, 1], &[vector, vector, vector, Int(1000)]);
+    let relu = shipped("phase2-conv-bn/kernels/relu_01_naive.cu");
+    add("relu, 1000", &relu, "relu", [4, 1], [256, 1], &[vector, Int(1000)]);
     let channel = Buffer(8);
     let (eps, channels, plane, n) = (Float(1e-5), Int(8), Int(63), Int(1008));
     let (x, y) = (Buffer(1008), Buffer(1008));
     let inputs = [x, channel, channel, channel, channel, y, eps, channels, plane, n];
-    add("batch_norm, 2 × 8 × 63", BATCH_NORM, "batch_norm", [4, 1], [256, 1], &inputs);
+    let batch_norm = shipped("phase2-conv-bn/kernels/norm_01_batch_norm.cu");
+    add("batch_norm, 2 × 8 × 63", &batch_norm, "batch_norm", [4, 1], [256, 1], &inputs);
     cases
 }
 
@@ -156,7 +162,7 @@ fn bytes_of(words: usize) -> Vec<u8> {
 
 fn profiled(case: &Case) -> Profile {
     let device = ptx_sim::Device::new(Default::default());
-    let module = device.load(&ptx_sim::Module::from_ptx(case.ptx, "case.ptx").unwrap()).unwrap();
+    let module = device.load(&ptx_sim::Module::from_ptx(&case.ptx, "case.ptx").unwrap()).unwrap();
     let args: Vec<Arg> = case
         .inputs
         .iter()
@@ -254,7 +260,7 @@ fn launches_cuda() -> common::Result<()> {
     let Some(device) = common::private::cuda_for_test("launches") else { return Ok(()) };
     let stream = device.stream();
     for case in cases() {
-        let kernel = device.load_ptx(&for_gpu(case.ptx), "case.ptx")?.kernel(case.kernel)?;
+        let kernel = device.load_ptx(&for_gpu(&case.ptx), "case.ptx")?.kernel(case.kernel)?;
         let mut buffers: Vec<Option<common::device::Buffer<u8>>> = Vec::new();
         for input in &case.inputs {
             buffers.push(match input {

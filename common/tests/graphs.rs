@@ -173,7 +173,7 @@ device_test! {
         let before = device.memory();
         let mut out = stream.alloc_poisoned::<f32>(N)?;
         let exec = {
-            let kernel = device.load_ptx(include_str!("kernels/ptx/scale_add.ptx"), "scale_add")?.kernel("scale_add")?;
+            let kernel = device.load_ptx(&KERNELS.shipped_ptx().unwrap(), "scale_add")?.kernel("scale_add")?;
             let (dx, dy) = (stream.clone_htod(&x)?, stream.clone_htod(&y)?);
             stream.capture(|stream| scale_add(stream, &kernel, &dx, &dy, &mut out, 3.0))?.instantiate()?
         };

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
 use bench::ladder::columns;
 use bench::record::Record;
 use bench::table::{Cell, Table, WIDTH};
+use common::compile::ship;
 use phase2_conv_bn::gemm::LADDER;
 use phase2_conv_bn::report::PARTS;
 
@@ -127,9 +127,8 @@ fn resources_of_every_kernel_or_why_they_are_not_known() {
     let phase = Path::new(env!("CARGO_MANIFEST_DIR"));
     let kept = Record::open(&phase.join("records/resources.json")).unwrap().table("resources").unwrap().clone();
     let mut shipped = BTreeSet::new();
-    for file in fs::read_dir(phase.join("kernels/ptx")).unwrap() {
-        let file = file.unwrap().path();
-        let text = fs::read_to_string(&file).unwrap();
+    for file in ship::kernels(&phase.join("kernels")).unwrap() {
+        let text = ship::read(&file).unwrap();
         let entries = text.lines().filter_map(|line| line.split_once(".entry ")?.1.split('(').next());
         let name = file.file_stem().unwrap().to_str().unwrap();
         shipped.extend(entries.map(|entry| format!("{name}: {}", entry.trim())));

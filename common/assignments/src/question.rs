@@ -112,8 +112,7 @@ impl Question {
     }
 
     fn counted(&self, kernel: &str) -> Result<u64> {
-        let path = ship::shipped_path(&self.file);
-        let ptx = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let ptx = ship::read(&self.file)?;
         let failed = |why: String| anyhow::anyhow!("`{kernel}`: {why}");
         let module = Module::from_ptx(&ptx, "the question").map_err(|error| failed(error.render(false)))?;
         let device = Device::new(DeviceConfig { workers: 1, sanitize: false, ..DeviceConfig::default() });

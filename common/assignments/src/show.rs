@@ -45,8 +45,6 @@ pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
         Err(error @ Error::NvrtcMissing { .. }) => return Err(error.into()),
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let ptx_file = file.with_extension("ptx");
-    std::fs::write(&ptx_file, &ptx)?;
     let module = match ptx_sim::Module::from_ptx(&ptx, "the PTX of exercise.cu") {
         Ok(module) => module,
         Err(error) => return Ok(Err(error.render(false))),
@@ -73,7 +71,7 @@ pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
         lines: profile.lines.iter().filter(own).map(cost).collect(),
         threads: profile.threads,
         shared_bytes: profile.shared_bytes,
-        registers: ptxas::registers(&ptx_file, &architecture, &job.kernel),
+        registers: ptxas::registers(&ptx, &architecture, &job.kernel),
         architecture,
         picture,
     }))

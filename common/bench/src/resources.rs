@@ -1,7 +1,6 @@
 //! What kernels take of an SM: the PTX shipped beside their sources, compiled by ptxas.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use ptx_sim::ptxas::{self, Resources};
 use rayon::prelude::*;
@@ -9,7 +8,6 @@ use rayon::prelude::*;
 use crate::parts::Report;
 use crate::table::{ColumnSpec, Table, TableBuilder};
 use common::compile::KernelSource;
-use common::compile::ship::shipped_path;
 use common::device::Device;
 
 /// What shipped PTX is compiled for where there is no GPU: an H100 or H200.
@@ -60,18 +58,13 @@ fn target(ptx: &str) -> Option<&str> {
     names.split([',', ' ']).find(|name| !name.is_empty())
 }
 
-/// Where the PTX of `source` is shipped; empty if it has no file.
-pub fn shipped(source: &KernelSource) -> PathBuf {
-    source.path().map(|path| shipped_path(&path)).unwrap_or_default()
-}
-
 /// Compiles the PTX of kernel files for this device, or for an H100 if it has no architecture; in their order.
 pub fn compile<'s>(device: &Device, sources: impl IntoIterator<Item = &'s KernelSource>) -> Vec<Compiled> {
     let wanted = architecture(device);
     let sources: Vec<&KernelSource> = sources.into_iter().collect();
     let compiled = sources.par_iter().map(|&source| {
         let architecture = architecture_of(source, &wanted);
-        let kernels = ptxas::resources(&shipped(source), &architecture);
+        let kernels = ptxas::resources(&source.shipped_ptx().unwrap_or_default(), &architecture);
         Compiled { source: source.clone(), architecture, kernels }
     });
     compiled.collect()
@@ -123,11 +116,13 @@ pub fn report<'s>(device: &Device, sources: impl IntoIterator<Item = &'s KernelS
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::compile::ship;
 
     #[test]
     fn ptx_of_one_architecture_is_compiled_for_that() {
         let of = |ptx: &str| {
-            let source = KernelSource { ptx: Some(ptx.to_owned().into()), ..KernelSource::from_text("k", "") };
+            let ptx = ship::compress(ptx).unwrap();
+            let source = KernelSource { ptx: Some(ptx.into()), ..KernelSource::from_text("k", "") };
             architecture_of(&source, "sm_90")
         };
         assert_eq!(of(".version 9.0\n.target sm_90a\n"), "sm_90a");

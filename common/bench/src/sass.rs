@@ -138,20 +138,21 @@ impl Listing {
     }
 }
 
-/// A kernel of a PTX file, compiled for `arch` (`sm_90`).
+/// A kernel of a PTX text, compiled for `arch` (`sm_90`).
 ///
 /// # Errors
 /// A sentence that says why it is not known.
-pub fn listing(ptx: &Path, arch: &str, kernel: &str) -> Result<Listing, String> {
+pub fn listing(ptx: &str, arch: &str, kernel: &str) -> Result<Listing, String> {
     let (ptxas, nvdisasm) = (tool("ptxas")?, tool("nvdisasm")?);
     // In a folder of our own: in the shared one somebody might have put a link where we write.
     let folder = tempfile::Builder::new().prefix("warp-").tempdir();
     let folder = folder.map_err(|error| format!("no temporary folder for ptxas: {error}"))?;
-    let cubin = folder.path().join("kernels.cubin");
+    let (file, cubin) = (folder.path().join("kernels.ptx"), folder.path().join("kernels.cubin"));
+    std::fs::write(&file, ptx).map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
     // The file's other kernels may take long to compile.
     said(
         &ptxas,
-        ["-arch", arch, "--entry", kernel, "-o"].map(OsStr::new).into_iter().chain([cubin.as_ref(), ptx.as_ref()]),
+        ["-arch", arch, "--entry", kernel, "-o"].map(OsStr::new).into_iter().chain([cubin.as_ref(), file.as_ref()]),
     )?;
     let all = parse(&said(&nvdisasm, [OsStr::new("-c"), OsStr::new("-hex"), cubin.as_ref()])?);
     let found = all.into_iter().find(|listing| listing.kernel == kernel);

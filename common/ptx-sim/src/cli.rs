@@ -110,7 +110,7 @@ Examples:
 /// What to launch, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Launch {
-    /// The PTX file
+    /// The PTX file; `FILE.ptx.gz` will do
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
     /// The kernel's name, as in the PTX or in the source; not needed if the file has only one
@@ -416,7 +416,7 @@ impl From<Kind> for AccessKind {
     after_help = "Exit status: 0 all instructions are known, 1 some are not, the file cannot be loaded or reaches a limit, 2 wrong usage."
 )]
 pub(crate) struct Check {
-    /// The PTX file
+    /// The PTX file; `FILE.ptx.gz` will do
     #[arg(value_name = "FILE.ptx", required_unless_present = "list")]
     pub file: Option<PathBuf>,
     #[command(flatten)]

@@ -5,6 +5,7 @@ mod cli;
 mod session;
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Launch, Run, Show, TraceOptions};
+use flate2::read::GzDecoder;
 use ptx_sim::{
     AccessKind, Device, DeviceConfig, Fault, FaultKind, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport,
     Limits, LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile,
@@ -168,20 +170,27 @@ fn summary(findings: &[Fault]) -> String {
     format!("{} finding{plural}: {}", findings.len(), kinds.join(", "))
 }
 
-/// The text of a file, of which at most one byte more than `most` is read: enough to see that it is too large.
+/// The text of a file, decompressed if its name ends in `.gz` or only `FILE.gz` is there. At most one byte more than `most` is read:
+/// enough to see that it is too large.
 fn text_of(file: &Path, most: Option<u64>) -> Result<String, Failure> {
     let path = file.display().to_string();
     let failed = |source| Failure::Read { path: path.clone(), source };
     let mut bytes = Vec::new();
     let most = most.map_or(u64::MAX, |most| most.saturating_add(1));
-    std::fs::File::open(file).map_err(failed)?.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    let compressed = PathBuf::from(format!("{path}.gz"));
+    let found = if !file.exists() && compressed.exists() { &compressed } else { file };
+    let mut reader: Box<dyn Read> = Box::new(File::open(found).map_err(failed)?);
+    if found.extension().is_some_and(|extension| extension == "gz") {
+        reader = Box::new(GzDecoder::new(reader));
+    }
+    reader.take(most).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| Failure::NotText { path, at: error.utf8_error().valid_up_to() })
 }
 
 fn load(file: &Path, bounds: Bounds) -> Result<Module, Failure> {
     let limits = LoadLimits { time: bounds.time(), memory: bounds.memory };
     let text = text_of(file, bounds.memory)?;
-    Ok(Module::from_ptx_within(&text, &file.display().to_string(), limits)?)
+    Ok(Module::from_ptx_within(&text, file.display().to_string().trim_end_matches(".gz"), limits)?)
 }
 
 fn save(file: &Path, contents: &[u8]) -> Result<(), Failure> {
@@ -355,7 +364,8 @@ struct Residence {
 
 impl Residence {
     fn of(profile: &Profile, options: &Run, kernel: &str) -> Self {
-        let registers = ptxas::registers(&options.launch.file, &options.arch, kernel);
+        let text = text_of(&options.launch.file, None).map_err(|error| error.to_string());
+        let registers = text.and_then(|ptx| ptxas::registers(&ptx, &options.arch, kernel));
         let limits = Limits::of(&options.arch).expect("`cli::architecture` let it pass");
         let known = registers.as_ref().ok().copied();
         let occupancy = Occupancy::of(&limits, profile.threads, profile.shared_bytes, known);

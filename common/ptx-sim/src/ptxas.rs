@@ -1,6 +1,6 @@
 //! What a kernel takes of the hardware, from `ptxas -v` where there is one: the simulator has as many registers as PTX names.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What the compiler gave a kernel for one architecture.
@@ -23,18 +23,19 @@ pub struct Resources {
     pub remarks: Vec<String>,
 }
 
-/// The resources of every kernel in `ptx`, in its order, when it is compiled for `arch`, such as `sm_90`.
+/// The resources of every kernel in the text `ptx`, in its order, when it is compiled for `arch`, such as `sm_90`.
 ///
 /// # Errors
 /// A sentence that says why they are not known.
-pub fn resources(ptx: &Path, arch: &str) -> Result<Vec<Resources>, String> {
+pub fn resources(ptx: &str, arch: &str) -> Result<Vec<Resources>, String> {
     let ptxas = tool("ptxas")?;
     // What it compiles is not wanted, only what it says. In a folder of our own: in the shared one somebody might have put a
     // link where we write.
     let folder = tempfile::Builder::new().prefix("ptx-sim-").tempdir();
     let folder = folder.map_err(|error| format!("no temporary folder for ptxas: {error}"))?;
-    let out = folder.path().join("kernels.cubin");
-    let output = Command::new(&ptxas).arg("-v").arg(format!("-arch={arch}")).arg("-o").arg(&out).arg(ptx).output();
+    let (file, out) = (folder.path().join("kernels.ptx"), folder.path().join("kernels.cubin"));
+    std::fs::write(&file, ptx).map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
+    let output = Command::new(&ptxas).arg("-v").arg(format!("-arch={arch}")).arg("-o").arg(&out).arg(file).output();
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", ptxas.display()))?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
@@ -79,7 +80,7 @@ fn of_kernel(said: &str) -> Option<Resources> {
 ///
 /// # Errors
 /// As [`resources`], and if there is no such kernel.
-pub fn registers(ptx: &Path, arch: &str, kernel: &str) -> Result<u32, String> {
+pub fn registers(ptx: &str, arch: &str, kernel: &str) -> Result<u32, String> {
     let all = resources(ptx, arch)?;
     let found = all.iter().find(|resources| resources.kernel == kernel);
     found.map(|resources| resources.registers).ok_or_else(|| format!("ptxas says nothing of `{kernel}`"))

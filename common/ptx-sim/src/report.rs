@@ -60,7 +60,7 @@ fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
 pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<String> {
     let (path, ptx) = (Path::new(path), Path::new(ptx));
     // A name that is no file's has no folder.
-    let own = ptx.parent().filter(|_| ptx.is_file()).and_then(|folder| {
+    let own = ptx.parent().filter(|_| ptx.is_file() || ptx.with_extension("ptx.gz").is_file()).and_then(|folder| {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.canonicalize().ok()?;
         if folder.ends_with("ptx") { folder.parent().map(Path::to_path_buf) } else { Some(folder) }
     });

@@ -157,6 +157,21 @@ fn files_that_cannot_be_loaded_exit_1() {
 }
 
 #[test]
+fn compressed_ptx_is_run_by_either_name() {
+    let ptx = std::fs::File::open(kernels().join("faults.ptx")).unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut encoder = flate2::read::GzEncoder::new(ptx, flate2::Compression::best());
+    std::io::copy(&mut encoder, &mut std::fs::File::create(folder.path().join("faults.ptx.gz")).unwrap()).unwrap();
+    std::fs::copy(kernels().join("faults.cu"), folder.path().join("faults.cu")).unwrap();
+    for name in ["faults.ptx", "faults.ptx.gz"] {
+        let (code, _, stderr) = ptx_sim(&format!("run {} --kernel traps in:s32:-1", folder.path().join(name).display()));
+        // The source's line, from the file beside it.
+        assert!(code == 1 && stderr.contains("if (sizes[threadIdx.x] < 0) __trap();"), "{stderr}");
+        assert!(stderr.contains("faults.ptx:") && !stderr.contains(".gz"), "{stderr}");
+    }
+}
+
+#[test]
 fn bad_usage_exits_2_with_the_reason() {
     let args = "in:f32:1 in:f32:1 out:f32:1 u32:1";
     for (line, reason) in [

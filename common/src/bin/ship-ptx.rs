@@ -20,6 +20,9 @@ struct Args {
     /// Compile even what is up to date
     #[arg(long, conflicts_with = "check")]
     all: bool,
+    /// Print the PTX that is shipped for a kernel: gemm_06_vectors, phase1-infra/kernels/broken_04_transpose
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "all", "kernels"])]
+    show: Option<PathBuf>,
     /// Kernel files [default: every kernels/*.cu of the workspace]
     kernels: Vec<PathBuf>,
 }
@@ -54,11 +57,34 @@ fn ship_one(args: &Args, kernel: &Path, root: &Path) -> Result<Outcome> {
     })
 }
 
+/// The shipped PTX of the kernel whose path ends with this name.
+fn shipped(name: &Path, root: &Path) -> Result<String> {
+    let mut kernels = ship::kernels(root)?;
+    kernels.retain(|kernel| kernel.with_extension("").ends_with(name));
+    match &kernels[..] {
+        [kernel] => ship::read(kernel),
+        found => Err(Error::Invalid(format!("{} kernels are called {}", found.len(), name.display()))),
+    }
+}
+
+/// Prints on standard output; a reader that stops reading is no error.
+fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Io { path: "standard output".into(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether all is well.
 fn run(args: &Args) -> Result<bool> {
     let here = std::env::current_dir().map_err(|source| Error::Io { path: ".".into(), source })?;
     let root =
         ship::workspace_root(&here).ok_or_else(|| Error::Invalid(format!("{} is in no workspace", here.display())))?;
+    if let Some(name) = &args.show {
+        return print(&shipped(name, &root)?).map(|()| true);
+    }
     let kernels = if args.kernels.is_empty() {
         ship::kernels(&root)?
     } else {
@@ -88,14 +114,9 @@ fn run(args: &Args) -> Result<bool> {
     }
     progress.finish();
     let summary = if well {
-        format!("{} kernels: {fresh} up to date, {written} compiled", kernels.len())
+        format!("{} kernels: {fresh} up to date, {written} compiled\n", kernels.len())
     } else {
-        "Run `cargo run -p common --bin ship-ptx` and commit the result.".to_owned()
+        "Run `cargo run -p common --bin ship-ptx` and commit the result.\n".to_owned()
     };
-    match writeln!(io::stdout(), "{summary}") {
-        Err(source) if source.kind() != ErrorKind::BrokenPipe => {
-            Err(Error::Io { path: "standard output".into(), source })
-        }
-        _ => Ok(well),
-    }
+    print(&summary).map(|()| well)
 }

@@ -58,14 +58,14 @@ pub struct KernelSource {
     pub source: Cow<'static, str>,
     /// The embedded headers that it includes with quotes: the name in the `#include`, and the text.
     pub headers: Cow<'static, [(&'static str, &'static str)]>,
-    /// The embedded PTX; `None` in a build for development, which reads it from the checkout ([`KernelSource::shipped_ptx`]).
-    pub ptx: Option<Cow<'static, str>>,
+    /// The embedded PTX, compressed; `None` in a build for development, which reads it from the checkout ([`KernelSource::shipped_ptx`]).
+    pub ptx: Option<Cow<'static, [u8]>>,
 }
 
-/// Embeds `kernels/NAME.cu`, the headers that it includes and `kernels/ptx/NAME.ptx` of the calling crate as a [`KernelSource`];
+/// Embeds `kernels/NAME.cu`, the headers that it includes and `kernels/ptx/NAME.ptx.gz` of the calling crate as a [`KernelSource`];
 /// with two arguments the directory is the first.
 ///
-/// A new kernel's PTX must exist before its crate builds: `cargo run -p common --bin ship-ptx` makes it.
+/// A new kernel's PTX must exist before its crate builds with `--release`: `cargo run -p common --bin ship-ptx` makes it.
 #[macro_export]
 macro_rules! kernel_source {
     ($name:literal) => {
@@ -83,7 +83,7 @@ macro_rules! kernel_source {
     };
 }
 
-/// The PTX that a program carries: 50 MB in all, which every crate, test and example of a build for development would hold.
+/// The PTX that a program carries: 8 MB in all, which every crate, test and example of a build for development would hold.
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 #[macro_export]
@@ -98,9 +98,9 @@ macro_rules! embedded_ptx {
 #[macro_export]
 macro_rules! embedded_ptx {
     ($dir:literal, $name:literal) => {
-        ::std::option::Option::Some(::std::borrow::Cow::Borrowed($crate::private::kernel_text!(
-            $dir, "ptx", $name, ".ptx"
-        )))
+        ::std::option::Option::Some(::std::borrow::Cow::Borrowed(
+            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $dir, "/ptx/", $name, ".ptx.gz")).as_slice(),
+        ))
     };
 }
 
@@ -170,7 +170,7 @@ impl Compiled {
     pub(crate) fn ptx_name(&self) -> String {
         match self.origin {
             Origin::Text => self.name.clone(),
-            Origin::Shipped => forward_slashes(&ship::shipped_path(Path::new(&self.name))),
+            Origin::Shipped => forward_slashes(&ship::shipped_path(Path::new(&self.name)).with_extension("")),
             Origin::Nvrtc { .. } | Origin::Cache { .. } => format!("the PTX of {}", self.name),
         }
     }
@@ -292,12 +292,15 @@ impl KernelSource {
         Current { text: unix_lines(&self.source), path: None, headers: headers.collect() }
     }
 
-    /// The shipped PTX: the file's, if it exists, else the embedded text. `None` if neither is there.
+    /// The text of the shipped PTX. `None` if there is none or it is damaged.
     pub fn shipped_ptx(&self) -> Option<String> {
+        ship::decompress(&self.shipped()?).ok()
+    }
+
+    /// The shipped PTX, compressed: the file's, if it exists, else what was embedded. `None` if neither is there.
+    pub(crate) fn shipped(&self) -> Option<Cow<'static, [u8]>> {
         let on_disk = self.path().and_then(|path| std::fs::read(ship::shipped_path(&path)).ok());
-        // A damaged file may be no UTF-8 any more; its hash says so.
-        let ptx = on_disk.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Some(unix_lines(&ptx.or_else(|| self.ptx.as_ref().map(|ptx| ptx.clone().into_owned()))?))
+        on_disk.map(Cow::Owned).or_else(|| self.ptx.clone())
     }
 }
 
@@ -539,25 +542,24 @@ fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -
 
 /// The shipped PTX if it was made from this very source and is whole; else why it does not serve.
 fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, String> {
-    let ptx = source.shipped_ptx().ok_or_else(|| match source.path() {
+    let shipped = source.shipped().ok_or_else(|| match source.path() {
         Some(path) if !path.is_file() => format!(
             "this program reads PTX from its checkout, and {} is not there; a build with --release carries it",
             path.display()
         ),
         _ => "no PTX is shipped with it".to_owned(),
     })?;
-    let is_current = match ship::source_hash(&ptx) {
+    let is_current = match ship::source_hash(&shipped) {
         Some(hash) => hash == current.hash(),
         None => return Err("the shipped PTX does not say which source it was made from".to_owned()),
     };
     if !is_current {
         return Err("the source has changed since its PTX was shipped".to_owned());
     }
-    if !ship::is_whole(&ptx) {
+    ship::decompress(&shipped).ok().filter(|ptx| ship::is_whole(ptx)).ok_or_else(|| {
         let path = forward_slashes(&ship::shipped_path(Path::new(&source.label())));
-        return Err(format!("{path} is damaged; `git restore {path}` brings it back"));
-    }
-    Ok(ptx)
+        format!("{path} is damaged; `git restore {path}` brings it back")
+    })
 }
 
 fn unix_lines(text: &str) -> String {
@@ -587,13 +589,13 @@ mod tests {
         Target::Gpu { device: "cuda:0".to_owned(), capability: (major, minor) }
     }
 
-    /// A kernel file of its own, with `ptx` beside it.
+    /// A kernel file of its own, with `ptx` shipped beside it.
     fn on_disk(source: &str, ptx: &str) -> (tempfile::TempDir, KernelSource) {
         let crate_dir = tempfile::tempdir().unwrap();
         let path = crate_dir.path().join("kernels/scale_add.cu");
         std::fs::create_dir_all(ship::shipped_path(&path).parent().unwrap()).unwrap();
         std::fs::write(&path, source).unwrap();
-        std::fs::write(ship::shipped_path(&path), ptx).unwrap();
+        std::fs::write(ship::shipped_path(&path), ship::compress(ptx).unwrap()).unwrap();
         let manifest_dir = crate_dir.path().to_string_lossy().into_owned().into();
         (crate_dir, KernelSource { manifest_dir, dir: "kernels".into(), ..SCALE_ADD })
     }
@@ -620,7 +622,7 @@ mod tests {
             ] {
                 let (_dir, source) = on_disk(source, ptx);
                 let error = compile_with(&source, &target, Err("libnvrtc.so.13: file too short")).unwrap_err();
-                let ptx = source.label().replace("scale_add.cu", "ptx/scale_add.ptx");
+                let ptx = source.label().replace("scale_add.cu", "ptx/scale_add.ptx.gz");
                 assert_eq!(
                     error.to_string(),
                     format!(
@@ -646,7 +648,7 @@ mod tests {
     #[test]
     fn a_checkout_whose_lines_end_as_on_windows_takes_the_shipped_ptx() {
         let windows = |text: &str| text.replace('\n', "\r\n");
-        let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &windows(&SCALE_ADD.shipped_ptx().unwrap()));
+        let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &SCALE_ADD.shipped_ptx().unwrap());
         let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
         assert_eq!(compiled.origin, Origin::Shipped);
         assert!(!compiled.ptx.contains('\r'));

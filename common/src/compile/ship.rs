@@ -1,11 +1,14 @@
 //! The PTX in the repository: made once with NVRTC and checked against its source from then on.
 //!
-//! Beside `kernels/NAME.cu` lies `kernels/ptx/NAME.ptx`, with a head that says which source it was made from. It runs where
-//! there is no NVRTC. It is the same text on every machine, since paths are relative to the workspace.
+//! Beside `kernels/NAME.cu` lies `kernels/ptx/NAME.ptx.gz`, whose text has a head that says which source it was made from. It runs
+//! where there is no NVRTC. It is the same text on every machine, since paths are relative to the workspace.
 
 use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::{GzDecoder, GzEncoder};
 use sha2::{Digest, Sha256};
 
 use super::nvrtc::{self, Nvrtc};
@@ -52,9 +55,9 @@ pub fn workspace_root(start: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Where the PTX of a kernel file is shipped: `kernels/ptx/NAME.ptx` for `kernels/NAME.cu`.
+/// Where the PTX of a kernel file is shipped: `kernels/ptx/NAME.ptx.gz` for `kernels/NAME.cu`.
 pub fn shipped_path(kernel: &Path) -> PathBuf {
-    let name = Path::new(kernel.file_stem().unwrap_or_default()).with_extension("ptx");
+    let name = Path::new(kernel.file_stem().unwrap_or_default()).with_extension("ptx.gz");
     kernel.with_file_name("ptx").join(name)
 }
 
@@ -88,18 +91,40 @@ pub fn kernels(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The hash of the source that shipped PTX was made from, as its head says.
-pub(crate) fn source_hash(ptx: &str) -> Option<&str> {
-    ptx.lines()
-        .take_while(|line| line.starts_with("//"))
-        .find_map(|line| line.strip_prefix("// sha256: "))
-        .map(str::trim)
+/// Bytes to ship for a text: gzip without a time or a name, so the same on every machine.
+pub(crate) fn compress(ptx: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzEncoder::new(ptx.as_bytes(), Compression::best()).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Text of shipped bytes.
+pub(crate) fn decompress(shipped: &[u8]) -> io::Result<String> {
+    let mut ptx = String::new();
+    GzDecoder::new(shipped).read_to_string(&mut ptx)?;
+    Ok(ptx)
+}
+
+/// Text of the PTX that is shipped for `kernel`.
+///
+/// # Errors
+/// [`Error::Io`] if there is none or it is damaged.
+pub fn read(kernel: &Path) -> Result<String> {
+    let path = shipped_path(kernel);
+    fs::read(&path).and_then(|shipped| decompress(&shipped)).map_err(Error::io(&path))
+}
+
+/// The hash of the source that shipped PTX was made from, as its head says; no more than the head is decompressed.
+pub(crate) fn source_hash(shipped: &[u8]) -> Option<String> {
+    let lines = BufReader::new(GzDecoder::new(shipped)).lines().map_while(io::Result::ok);
+    let mut head = lines.take_while(|line| line.starts_with("//"));
+    head.find_map(|line| Some(line.strip_prefix("// sha256: ")?.trim().to_owned()))
 }
 
 /// What begins the line of the head that has the hash of all that follows it.
 const BODY_HASH: &str = "// body sha256: ";
 
-/// True if the text after the head is the text that was shipped. Expects Unix line ends.
+/// True if the text after the head is the text that was shipped.
 pub(crate) fn is_whole(ptx: &str) -> bool {
     let mut rest = ptx;
     while let Some((line, body)) = rest.split_once('\n')
@@ -163,13 +188,12 @@ pub fn check(kernel: &Path, root: &Path) -> Result<Status> {
     let Ok(shipped) = fs::read(shipped_path(kernel)) else {
         return Ok(Status::Missing);
     };
-    let shipped = super::unix_lines(&String::from_utf8_lossy(&shipped));
-    if source_hash(&shipped) != Some(&Current::read(kernel)?.hash()) {
+    if source_hash(&shipped) != Some(Current::read(kernel)?.hash()) {
         return Ok(Status::Stale);
     }
-    if !is_whole(&shipped) {
+    let Some(shipped) = decompress(&shipped).ok().filter(|ptx| is_whole(ptx)) else {
         return Ok(Status::Damaged);
-    }
+    };
     let maker = |text: &str| build_line(text).map(str::to_owned);
     match nvrtc::nvrtc() {
         Err(_) => Ok(Status::Fresh),
@@ -191,13 +215,13 @@ fn build_line(ptx: &str) -> Option<&str> {
 /// # Errors
 /// [`Error::Io`].
 pub fn write(kernel: &Path, text: &str) -> Result<bool> {
-    let path = shipped_path(kernel);
-    if fs::read_to_string(&path).is_ok_and(|present| present == text) {
+    if read(kernel).is_ok_and(|present| present == text) {
         return Ok(false);
     }
+    let path = shipped_path(kernel);
     let dir = path.parent().unwrap_or(&path);
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    replace::write(&path, text.as_bytes()).map_err(Error::io(&path))?;
+    compress(text).and_then(|bytes| replace::write(&path, &bytes)).map_err(Error::io(&path))?;
     Ok(true)
 }
 
@@ -297,7 +321,13 @@ mod tests {
 
     #[test]
     fn the_hash_is_read_from_the_head_alone() {
-        assert_eq!(source_hash("// a.cu\n// sha256: 12ab \n.version 9.0"), Some("12ab"));
-        assert_eq!(source_hash(".version 9.0\n// sha256: 12ab\n"), None);
+        let hash = |ptx: &str| source_hash(&compress(ptx).unwrap());
+        assert_eq!(hash("// a.cu\n// sha256: 12ab \n.version 9.0").as_deref(), Some("12ab"));
+        assert_eq!(hash(".version 9.0\n// sha256: 12ab\n"), None);
+        // What follows may be cut off, or be no gzip at all.
+        let long = format!("// sha256: 12ab\n{}", (0..99_999).map(|line| format!("{line}\n")).collect::<String>());
+        let bytes = compress(&long).unwrap();
+        assert_eq!(source_hash(&bytes[..bytes.len() / 2]).as_deref(), Some("12ab"));
+        assert_eq!((source_hash(b"// sha256: 12ab\n"), decompress(&bytes).unwrap()), (None, long));
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod planted;
 
-use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Device;
@@ -99,7 +98,7 @@ macro_rules! group_test {
 pub fn away_from_sources(source: &KernelSource) -> KernelSource {
     let folder = std::env::temp_dir().join("warp by warp was never built here");
     assert!(!folder.exists(), "{} must not exist", folder.display());
-    let ptx = source.shipped_ptx().map(Cow::Owned);
+    let ptx = source.shipped();
     KernelSource { manifest_dir: folder.to_string_lossy().into_owned().into(), ptx, ..source.clone() }
 }
 

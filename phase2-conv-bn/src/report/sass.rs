@@ -178,7 +178,7 @@ fn first_kernel(source: &KernelSource) -> std::result::Result<String, String> {
 
 /// The shipped PTX of a kernel, compiled for `architecture`.
 fn listing(source: &KernelSource, architecture: &str, kernel: &str) -> std::result::Result<Listing, String> {
-    sass::listing(&resources::shipped(source), &resources::architecture_of(source, architecture), kernel)
+    sass::listing(&source.shipped_ptx().unwrap_or_default(), &resources::architecture_of(source, architecture), kernel)
 }
 
 fn note_tools(table: &mut TableBuilder) {

@@ -90,7 +90,7 @@ fn ladders(architecture: &str) -> Table {
 
 /// The shipped PTX of a kernel, compiled for what it asks for, or else for `architecture`.
 fn listing(source: &KernelSource, architecture: &str, kernel: &str) -> std::result::Result<Listing, String> {
-    sass::listing(&resources::shipped(source), &resources::architecture_of(source, architecture), kernel)
+    sass::listing(&source.shipped_ptx().unwrap_or_default(), &resources::architecture_of(source, architecture), kernel)
 }
 
 fn note_tools(table: &mut TableBuilder) {
