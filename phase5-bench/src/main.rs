@@ -36,10 +36,9 @@ use phase5_bench::{Result, doctor, plot, summary};
   cargo run -p phase5-bench -- --list                      list the tables
   cargo run -p phase5-bench -- layers --photo cat.jpg      one table, on your photo
   cargo run -p phase5-bench -- all --save today.json       save a run
-  cargo run -p phase5-bench -- gemm --update today.json    measure one table again, and keep the rest of a saved run
   cargo run -p phase5-bench -- gemm --runs 5 --save today.json     save medians of 5 runs, and how far they lie apart
   cargo run -p phase5-bench -- gemm --runs 5 --compare today.json  compare a later run with it: change, or noise
-  cargo run -p phase5-bench -- merge today.json later.json put tables that were saved apart into one record
+  cargo run -p phase5-bench -- merge today.json later.json put tables that were measured again or apart into one record
   cargo run -p phase5-bench -- adopt today.json            keep it, to be shown where there is no GPU
   cargo run -p phase5-bench -- gemm conv --plot plots      two tables and their plot
   cargo run -p phase5-bench -- report --out report.html    a report of the recorded runs
@@ -57,14 +56,10 @@ struct Args {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the tables
-    #[arg(long, conflicts_with_all = ["names", "save", "update", "compare", "photo", "plot", "quick"])]
+    #[arg(long, conflicts_with_all = ["names", "save", "compare", "photo", "plot", "quick"])]
     list: bool,
     #[command(flatten)]
     save: SaveArgs,
-    /// Replace this run's tables in FILE, which --save wrote on such a device, and keep the others. Each table keeps the date and
-    /// commit that it was measured at
-    #[arg(long, value_name = "FILE", conflicts_with = "save", requires = "names")]
-    update: Option<PathBuf>,
     /// Compare each time, rate and count with the one in FILE, which --save wrote: faster, slower, within noise, or cannot tell.
     /// The exit status is 3 if something is slower, or takes more instructions or bytes
     #[arg(long, value_name = "FILE", requires = "names")]
@@ -86,7 +81,7 @@ struct Args {
     #[arg(long, value_name = "FILE", requires = "names")]
     photo: Option<PathBuf>,
     /// Time each thing on the CPU once, and on the simulator take small images and 2 devices: for a first look, not for figures to keep
-    #[arg(long, conflicts_with_all = ["save", "update", "compare"], requires = "names")]
+    #[arg(long, conflicts_with_all = ["save", "compare"], requires = "names")]
     quick: bool,
     #[command(flatten)]
     common: CommandArgs,
@@ -113,7 +108,7 @@ fn main() -> ExitCode {
         let mut command = Args::command();
         command.error(ErrorKind::MissingRequiredArgument, "--save needs tables: `all`, or names of the list").exit();
     }
-    let shell = Shell::new(args.common.format).saving(args.save.save.as_deref().or(args.update.as_deref()));
+    let shell = Shell::new(args.common.format).saving(args.save.save.as_deref());
     shell.going_on_if(args.plot.is_some() || args.report.is_some()).run(|shell| match &args.command {
         Some(Command::Report(report)) => report::command::run(report),
         Some(Command::Doctor) => doctor::run(&args.common.device, shell),
@@ -168,14 +163,6 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let shelf = shelf_for(&device);
 
     let mut record = Record::begin(&device);
-    let kept = match &args.update {
-        None => None,
-        Some(path) => {
-            let mut kept = Record::open(path)?;
-            kept.update(&record, path)?; // refuses a record of another device
-            Some((kept, path))
-        }
-    };
     let mut context = Context::new(device, photo);
     context.quick = args.quick;
     let mut runner = Runner::new(context, shelf);
@@ -225,10 +212,7 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     if format == Format::Json {
         shell.print(&json(&record, runner.shelf(), &comparisons))?;
     }
-    match kept {
-        None => shell.save(&record)?,
-        Some((kept, path)) => shell.save(&registry::updated(kept, &record, path)?)?,
-    }
+    shell.save(&record)?;
     if let Some(dir) = &args.plot {
         let has_limits = |run: &&Record| run.table(LIMITS).is_some();
         let run = if runner.device().is_sim() { runner.shelf().runs().iter().find(has_limits) } else { None };

@@ -325,7 +325,10 @@ fn one_table_is_measured_again_and_the_rest_of_a_record_is_kept() {
     kept["tables"][0]["table"]["rows"] = serde_json::json!([]);
     fs::write(file, kept.to_string()).unwrap();
 
-    let (_, stderr) = succeeds(&["transfer", "--update", file]);
+    let run = dir.path().join("again.json");
+    let run = run.to_str().unwrap();
+    succeeds(&["transfer", "--save", run]);
+    let (_, stderr) = succeeds(&["merge", file, run]);
     assert!(stderr.contains(&format!("saved: {file}")), "{stderr}");
     let updated = json(&fs::read_to_string(file).unwrap());
     assert_eq!((&updated["commit"], &updated["tables"][1]), (&kept["commit"], &other));
@@ -337,9 +340,8 @@ fn one_table_is_measured_again_and_the_rest_of_a_record_is_kept() {
     assert!(!stderr.contains("no table"), "{stderr}");
     let h200 = concat!(env!("CARGO_MANIFEST_DIR"), "/records/nvidia-h200.json");
     fs::copy(h200, file).unwrap();
-    let stderr = fails(&["transfer", "--update", file], 1);
+    let stderr = fails(&["merge", file, run], 1);
     assert!(stderr.contains("it was measured on NVIDIA H200, and this run on ptx-sim"), "{stderr}");
-    assert!(!stderr.contains("measuring"), "{stderr}");
     assert_eq!(fs::read(file).unwrap(), fs::read(h200).unwrap());
 }
 
@@ -493,7 +495,6 @@ fn help_says_how_to_use_it() {
         "NO_COLOR",
         "--format",
         "--save",
-        "--update",
         "--compare",
         "--photo",
         "--plot",
