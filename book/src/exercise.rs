@@ -146,7 +146,7 @@ fn described(workspace: &Path) -> Result<Option<Arc<Described>>, String> {
 fn assignments(workspace: &Path, folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "assignments", "--manifest-path"])
+        .args(["run", "--quiet", "--bin", "assignments", "--manifest-path"])
         .arg(workspace.join("Cargo.toml"))
         .arg("--")
         .args(arguments)

@@ -84,14 +84,10 @@ pub(crate) fn printed(workspace: &Path, arguments: &str) -> Result<String, Simul
     String::from_utf8(stdout).map_err(|_| SimulatorError::NotText(arguments.to_owned()))
 }
 
-/// Runs the command in the workspace's root.
+/// Runs the command in the workspace's root: by `--bin`, so that it has the features of the whole workspace and is not built twice.
 fn output(workspace: &Path, words: &[String]) -> io::Result<Output> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    Command::new(cargo)
-        .args(["run", "--quiet", "--package", "ptx-sim", "--"])
-        .args(words)
-        .current_dir(workspace)
-        .output()
+    Command::new(cargo).args(["run", "--quiet", "--bin", "ptx-sim", "--"]).args(words).current_dir(workspace).output()
 }
 
 /// Whether a line is the sanitiser's `2 findings: …`.
