@@ -7,11 +7,12 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
 use common::testing::planted::{self, here, must_be_rejected, planted};
-use phase2_conv_bn::conv::{
-    Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
-    step05_implicit::STEP as IMPLICIT, step16_tuned::STEP as TUNED, step17_winograd::STEP as WINOGRAD,
-    step18_pointwise::STEP as POINTWISE, step19_winograd_4x4::STEP as WINOGRAD_4X4,
-};
+use phase2_conv_bn::conv::{LADDER, Step};
+
+/// The step of that name.
+fn step(name: &str) -> &'static Step {
+    LADDER.iter().find(|step| step.name() == name).unwrap()
+}
 
 type Shape = [usize; 4];
 
@@ -43,16 +44,16 @@ device_test! {
     fn tiles_and_their_edges_are_right(device) {
         let new = Conv2dParams::new;
         let cases: [(&Step, Shape, Shape, Conv2dParams); 10] = [
-            (&HALO, [1, 2, 18, 33], [2, 2, 3, 3], new(1, 1)),
-            (&HALO, [1, 2, 37, 20], [2, 1, 3, 2], grouped(2, new(2, 1))),
-            (&REGISTERS, [3, 8, 6, 26], [9, 8, 3, 3], new(1, 1)),
-            (&REGISTERS, [2, 22, 7, 5], [20, 11, 3, 3], grouped(2, new(1, 1))),
-            (&IM2COL, [2, 16, 8, 8], [64, 16, 1, 1], new(1, 0)),
-            (&IM2COL, [3, 5, 7, 7], [33, 5, 3, 3], new(1, 1)),
-            (&IM2COL, [2, 6, 10, 8], [70, 3, 3, 3], grouped(2, new(1, 1))),
-            (&POINTWISE, [2, 33, 8, 8], [65, 33, 1, 1], new(1, 0)),
-            (&POINTWISE, [3, 17, 7, 7], [70, 17, 1, 1], new(1, 0)),
-            (&POINTWISE, [5, 16, 7, 8], [64, 16, 1, 1], new(2, 0)),
+            (step("halo tile"), [1, 2, 18, 33], [2, 2, 3, 3], new(1, 1)),
+            (step("halo tile"), [1, 2, 37, 20], [2, 1, 3, 2], grouped(2, new(2, 1))),
+            (step("registers"), [3, 8, 6, 26], [9, 8, 3, 3], new(1, 1)),
+            (step("registers"), [2, 22, 7, 5], [20, 11, 3, 3], grouped(2, new(1, 1))),
+            (step("im2col"), [2, 16, 8, 8], [64, 16, 1, 1], new(1, 0)),
+            (step("im2col"), [3, 5, 7, 7], [33, 5, 3, 3], new(1, 1)),
+            (step("im2col"), [2, 6, 10, 8], [70, 3, 3, 3], grouped(2, new(1, 1))),
+            (step("pointwise"), [2, 33, 8, 8], [65, 33, 1, 1], new(1, 0)),
+            (step("pointwise"), [3, 17, 7, 7], [70, 17, 1, 1], new(1, 0)),
+            (step("pointwise"), [5, 16, 7, 8], [64, 16, 1, 1], new(2, 0)),
         ];
         for (step, input, weight, params) in cases {
             if here(&device, step.load(&device))?.is_none() {
@@ -67,7 +68,7 @@ device_test! {
 
     fn a_halo_beyond_shared_memory_is_refused_with_its_size(device) {
         let params = Conv2dParams { dilation: [200, 200], ..Conv2dParams::new(1, 200) };
-        let error = check(&device, &HALO, [1, 1, 1, 1], [1, 1, 3, 3], params).unwrap_err();
+        let error = check(&device, step("halo tile"), [1, 1, 1, 1], [1, 1, 3, 3], params).unwrap_err();
         let most = device.properties().shared_per_block_optin;
         assert_eq!(
             error.to_string(),
@@ -83,7 +84,7 @@ device_test! {
 
     fn what_is_not_pointwise_is_refused_with_the_reason(device) {
         let refused = |input, weight, params| {
-            let error = check(&device, &POINTWISE, input, weight, params).unwrap_err();
+            let error = check(&device, step("pointwise"), input, weight, params).unwrap_err();
             assert!(error.is_unsupported(), "{error}");
             error.to_string().split_once(": ").unwrap().1.to_owned()
         };
@@ -100,7 +101,7 @@ device_test! {
     /// 4·C·R·S·N·P·Q bytes, kept from call to call: a smaller call, then a larger one, leave no trace in the next.
     fn im2col_needs_its_matrix_and_uses_it_again(device) {
         let stream = device.stream();
-        let Some(conv) = here(&device, IM2COL.load(&device))? else { return Ok(()) };
+        let Some(conv) = here(&device, step("im2col").load(&device))? else { return Ok(()) };
         let params = grouped(2, Conv2dParams::new(2, 1));
         let (mut outputs, mut most) = (Vec::new(), 0);
         for (seed, input) in [(1, [2, 4, 9, 7]), (2, [1, 4, 5, 5]), (3, [3, 4, 11, 12]), (1, [2, 4, 9, 7])] {
@@ -135,58 +136,64 @@ fn mistakes_in_convolutions_are_found() {
     let mistakes = [
         (
             "a halo overwritten too early",
-            &HALO,
+            step("halo tile"),
             small,
             "        __syncthreads();  // all threads are done with it\n",
             "",
         ),
         (
             "a halo's width and height exchanged",
-            &HALO,
+            step("halo tile"),
             small,
             "r * conv.dilation_y * halo_width",
             "r * conv.dilation_y * halo_height",
         ),
-        ("the edge of the image", &HALO, small, "column < (unsigned)conv.width;", "column <= (unsigned)conv.width;"),
+        (
+            "the edge of the image",
+            step("halo tile"),
+            small,
+            "column < (unsigned)conv.width;",
+            "column <= (unsigned)conv.width;",
+        ),
         (
             "the last channels of a group",
-            &REGISTERS,
+            step("registers"),
             small,
             "min(CHANNELS, conv.group_outputs - first_in_group)",
             "CHANNELS",
         ),
         (
             "weights read before they are there",
-            &REGISTERS,
+            step("registers"),
             long,
             "        __syncthreads();  // the weights are complete\n",
             "",
         ),
         (
             "window's row and column exchanged",
-            &IM2COL,
+            step("im2col"),
             ([1, 2, 6, 7], [2, 2, 3, 2], new(1, 1)),
             "i % window / conv.window_x * conv.dilation_y",
             "i % conv.window_x * conv.dilation_y",
         ),
         (
             "every group with the first's columns",
-            &IM2COL,
+            step("im2col"),
             small,
             "columns + (size_t)group * conv.taps * conv.pixels",
             "columns",
         ),
         (
             "values overwritten too early",
-            &POINTWISE,
+            step("pointwise"),
             pointwise,
             "        __syncthreads();  // all threads are done with them\n",
             "",
         ),
-        ("channels beyond the last", &POINTWISE, pointwise, "pixel_inside && c < channels ?", "pixel_inside ?"),
+        ("channels beyond the last", step("pointwise"), pointwise, "pixel_inside && c < channels ?", "pixel_inside ?"),
         (
             "image and output channel exchanged",
-            &POINTWISE,
+            step("pointwise"),
             pointwise,
             "at / conv.plane * conv.out_channels * conv.plane",
             "at / conv.plane * conv.channels * conv.plane",
@@ -208,13 +215,13 @@ fn tiles_edited_in_a_kernel_file_are_launched_as_edited() {
     }
     let window = ([2, 4, 9, 21], [18, 2, 3, 3], grouped(2, Conv2dParams::new(1, 1)));
     let edits = [
-        (&HALO, "TILE = 16;", "TILE = 8;", window),
-        (&REGISTERS, "PIXELS = 4;", "PIXELS = 2;", window),
-        (&REGISTERS, "THREADS = 128;", "THREADS = 64;", window),
-        (&IM2COL, "BM = 32, BN = 64;", "BM = 32, BN = 128;", window),
-        (&IMPLICIT, "TILE = 32;", "TILE = 16;", window),
+        (step("halo tile"), "TILE = 16;", "TILE = 8;", window),
+        (step("registers"), "PIXELS = 4;", "PIXELS = 2;", window),
+        (step("registers"), "THREADS = 128;", "THREADS = 64;", window),
+        (step("im2col"), "BM = 32, BN = 64;", "BM = 32, BN = 128;", window),
+        (step("implicit"), "TILE = 32;", "TILE = 16;", window),
         (
-            &POINTWISE,
+            step("pointwise"),
             "BM = 64, BN = 64, BK = 16;",
             "BM = 32, BN = 64, BK = 16;",
             ([3, 17, 7, 7], [70, 17, 1, 1], Conv2dParams::new(1, 0)),
@@ -236,14 +243,19 @@ fn a_tile_of_another_size_than_the_model_of_times_has_is_refused_with_both() {
     }
     for (step, right, edited, message) in [
         (
-            &TUNED,
+            step("tuned tiles"),
             "BM = 32, BN = 64;",
             "BM = 32, BN = 32;",
             "has SmallAsync::BN = 32, but its host side was written for 64; change both",
         ),
-        (&WINOGRAD, "TILES = 32;", "TILES = 16;", "has TILES = 16, but its host side was written for 32; change both"),
         (
-            &WINOGRAD_4X4,
+            step("Winograd"),
+            "TILES = 32;",
+            "TILES = 16;",
+            "has TILES = 16, but its host side was written for 32; change both",
+        ),
+        (
+            step("Winograd F4"),
             "BM = 64, BN = 64;",
             "BM = 32, BN = 64;",
             "has Square::BM = 32, but its host side was written for 64; change both",

@@ -7,9 +7,12 @@ use common::device_test;
 use common::prelude::*;
 use common::reference;
 use common::testing::planted;
-use phase2_conv_bn::gemm::{
-    Epilogue, Gemm, LADDER, LARGEST, Layout, Step, Tuned, step05_register_tile, step18_tuned, step19_split_k,
-};
+use phase2_conv_bn::gemm::{Epilogue, Gemm, LADDER, LARGEST, Layout, Step, Tuned};
+
+/// The step of that name.
+fn step(name: &str) -> &'static Step {
+    LADDER.iter().find(|step| step.name() == name).unwrap()
+}
 
 /// M, N, K.
 type Size = [usize; 3];
@@ -271,7 +274,7 @@ device_test! {
                 }
             }
         }
-        let none = step18_tuned::STEP.load(&device)?;
+        let none = step("tuned tiles").load(&device)?;
         assert!(none.with_tile([1, 1]).is_none());
         let large = none.with_tile([128, 256]).unwrap();
         let case = Case::new([128, 255, 32], Layout::RowMajor, EPILOGUES[0]);
@@ -281,7 +284,7 @@ device_test! {
 
     /// Blocks of equal work begin and end inside tiles: of more than two blocks per tile, of less, and of ragged ones.
     fn equal_work_is_right_whatever_the_tiles(device) {
-        let cut = step19_split_k::STEP.load(&device)?;
+        let cut = step("split K").load(&device)?;
         for blocks_each in [1, 3] {
             let gemm = cut.evenly(blocks_each).unwrap();
             for (size, epilogue) in [[128, 192, 320], [66, 130, 530], [64, 61, 96]].into_iter().zip(EPILOGUES.into_iter().cycle()) {
@@ -290,13 +293,13 @@ device_test! {
                 check(&device, &gemm, &case)?;
             }
         }
-        assert!(step18_tuned::STEP.load(&device)?.evenly(3).is_none());
+        assert!(step("tuned tiles").load(&device)?.evenly(3).is_none());
         Ok(())
     }
 
     /// Cut along K, with several blocks per tile, a product has the same bits every time.
     fn a_cut_product_is_the_same_every_time(device) {
-        let gemm = step19_split_k::STEP.load(&device)?;
+        let gemm = step("split K").load(&device)?;
         let case = Case::new([64, 64, 4096], Layout::Transposed, EPILOGUES[0]);
         let first = case.run(&device, &gemm)?;
         for _ in 0..3 {
@@ -410,8 +413,8 @@ fn a_tile_edited_in_the_kernel_file_is_launched_as_edited() {
     if !planted::compiler(&device, "a_tile_edited_in_the_kernel_file_is_launched_as_edited") {
         return;
     }
-    let source = planted::planted(step05_register_tile::STEP.source(), "BM = 128, BN = 128;", "BM = 64, BN = 128;");
-    let gemm = step05_register_tile::STEP.with_source(source).load(&device).unwrap();
+    let source = planted::planted(step("register tile").source(), "BM = 128, BN = 128;", "BM = 64, BN = 128;");
+    let gemm = step("register tile").with_source(source).load(&device).unwrap();
     cases().for_each(|case| check(&device, &gemm, &case).unwrap());
 }
 
@@ -422,16 +425,16 @@ fn a_tile_of_another_shape_than_the_host_sides_is_refused_with_both() {
     if !planted::compiler(&device, "a_tile_of_another_shape_than_the_host_sides_is_refused_with_both") {
         return;
     }
-    let source = planted::planted(step18_tuned::STEP.source(), "BM = 64, BN = 128;", "BM = 64, BN = 64;");
-    let error = step18_tuned::STEP.with_source(source).load(&device).unwrap_err();
+    let source = planted::planted(step("tuned tiles").source(), "BM = 64, BN = 128;", "BM = 64, BN = 64;");
+    let error = step("tuned tiles").with_source(source).load(&device).unwrap_err();
     assert!(matches!(error, Error::Geometry { kernel: 64, host: 128, .. }), "{error}");
     assert_eq!(
         error.to_string(),
         "`planted_gemm_18_tuned.cu` has Medium::BN = 64, but its host side was written for 128; change both"
     );
     let [constant, a_macro] = ["constexpr int THREADS = BM * BN / (TM * TN);", "#define THREADS (BM * BN / (TM * TN))"];
-    let source = planted::planted(step05_register_tile::STEP.source(), constant, a_macro);
-    let error = step05_register_tile::STEP.with_source(source).load(&device).unwrap_err();
+    let source = planted::planted(step("register tile").source(), constant, a_macro);
+    let error = step("register tile").with_source(source).load(&device).unwrap_err();
     assert!(matches!(error, Error::NoSuchConstant { .. }), "{error}");
 }
 

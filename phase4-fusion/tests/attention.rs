@@ -6,9 +6,12 @@ use common::device_test;
 use common::prelude::*;
 use common::testing::planted::{self, here};
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{
-    Attention, Inputs, LADDER, Options, Products, Size, Tuned, step01_online, step04_roles, step05_split,
-};
+use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Products, Size, Step, Tuned};
+
+/// The step of that name.
+fn step(name: &str) -> &'static Step {
+    LADDER.iter().find(|step| step.name() == name).unwrap()
+}
 
 /// Images, heads, queries, keys, values of a head; the layout.
 type Case = ([usize; 5], Layout);
@@ -81,7 +84,7 @@ device_test! {
 
     /// With one SM the third consumer pays, with enough of them it does not.
     fn tiles_of_two_and_of_three_consumers_are_right(device) {
-        let Some(roles) = here(&device, step04_roles::STEP.load(&device))? else { return Ok(()) };
+        let Some(roles) = here(&device, step("roles").load(&device))? else { return Ok(()) };
         for (queries, keys, head, causal) in [(450, 300, 64, false), (333, 400, 40, true), (190, 260, 56, true)] {
             for processors in [1, 132] {
                 let options = Options { causal, scale: Some(1.0) };
@@ -94,7 +97,7 @@ device_test! {
 
     /// Few queries and many keys: as many slices as steps, and fewer; with a mask some slices of a row see nothing.
     fn slices_add_up(device) {
-        let Some(split) = here(&device, step05_split::STEP.load(&device))? else { return Ok(()) };
+        let Some(split) = here(&device, step("split keys").load(&device))? else { return Ok(()) };
         for (queries, keys, head, causal) in [(1, 300, 40, false), (70, 1100, 64, true), (64, 130, 80, true), (3, 2100, 128, false)] {
             for processors in [1, 8, 132] {  // 2, 4 or 8 slices
                 let options = Options { causal, scale: Some(1.0) };
@@ -118,7 +121,7 @@ device_test! {
 
     fn what_the_kernels_do_not_take_is_refused_with_the_reason(device) {
         let stream = device.stream();
-        let Some(attention) = here(&device, step01_online::STEP.load(&device))? else { return Ok(()) };
+        let Some(attention) = here(&device, step("online").load(&device))? else { return Ok(()) };
         let tensor = |shape: &[usize], element| Tensor::random(shape, 1).to_type(element)?.to_device(&device);
         let refused = |[queries, keys, head]: [usize; 3], options, element| -> Result<String> {
             let [q, k] = [queries, keys].map(|tokens| tensor(&[1, 2, tokens, head], element));
@@ -142,7 +145,7 @@ device_test! {
     }
 
     fn nothing_to_do_is_done(device) {
-        let Some(attention) = here(&device, step01_online::STEP.load(&device))? else { return Ok(()) };
+        let Some(attention) = here(&device, step("online").load(&device))? else { return Ok(()) };
         for size in [[0, 2, 4, 4, 8], [1, 2, 0, 4, 8]] {
             run(&device, &attention, &problem(&device, (size, Layout::Apart), OPTIONS[0], Products::F32)?)?;
         }

@@ -7,8 +7,13 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams};
 use common::testing::planted;
 use phase4_fusion::conv::problem::{ConvProblem, Finish};
-use phase4_fusion::conv::{Conv, LADDER, PRECISIONS, Tuned, step01_gather, step03_slices, step04_few_channels};
+use phase4_fusion::conv::{Conv, LADDER, PRECISIONS, Step, Tuned};
 use phase4_fusion::gemm::{Activation, Epilogue, Precision};
+
+/// The step of that name.
+fn step(name: &str) -> &'static Step {
+    LADDER.iter().find(|step| step.name() == name).unwrap()
+}
 
 /// Input, filter, stride, padding.
 type Case = ([usize; 4], [usize; 4], usize, usize);
@@ -119,7 +124,7 @@ device_test! {
     }
 
     fn slices_are_right_twice_in_a_row(device) {
-        let Ok(slices) = step03_slices::STEP.load(&device) else { return Ok(()) };
+        let Ok(slices) = step("slices of K").load(&device) else { return Ok(()) };
         for precision in PRECISIONS {
             let problem = problem(&device, ([1, 256, 7, 7], [72, 256, 3, 3], 1, 1), precision, FINISHES[2])?;
             for tile in slices.tiles() {
@@ -133,7 +138,7 @@ device_test! {
 
     /// The word behind a window's row has a value of the next pixel, and words behind the last row are nobody's.
     fn an_infinity_beside_a_window_stays_outside(device) {
-        let Ok(conv) = step04_few_channels::STEP.load(&device) else { return Ok(()) };
+        let Ok(conv) = step("few channels").load(&device) else { return Ok(()) };
         let (case, at) = (([1, 3, 16, 24], [8, 3, 3, 3], 2, 1), [7, 11]);
         let image = || -> Result<Tensor> {
             let mut x = Tensor::random(&case.0, 1);
@@ -174,7 +179,7 @@ device_test! {
     }
 
     fn what_the_kernels_do_not_take_is_refused_with_the_reason(device) {
-        let Ok(conv) = step01_gather::STEP.load(&device) else { return Ok(()) };
+        let Ok(conv) = step("gather by TMA").load(&device) else { return Ok(()) };
         let tensor = |shape: [usize; 4]| -> Result<Tensor> {
             Tensor::random(&shape, 1).to_type(ElementType::F16)?.to_format(MemoryFormat::Nhwc)?.to_device(&device)
         };
@@ -192,7 +197,7 @@ device_test! {
         assert!(refused(&conv, [1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { stride: [1, 2], ..plain })?.contains("one stride"));
         assert!(refused(&conv, [1, 64, 40, 40], [8, 64, 3, 3], Conv2dParams::new(9, 1))?.contains("strides to 8"));
 
-        let conv = step04_few_channels::STEP.load(&device)?;
+        let conv = step("few channels").load(&device)?;
         let few = problem(&device, CASES[9], Precision::F16, FINISHES[5])?;
         assert!(run(&device, &conv, &few).unwrap_err().to_string().ends_with("nothing is added after the activation"));
         assert!(refused(&conv, [1, 16, 8, 8], [8, 16, 4, 4], plain)?.contains("a window has up to 80 words"));
@@ -260,7 +265,8 @@ const PLANTED_IN_LATER: [(&str, &str); 4] = [
 fn planted_mistakes_in_what_is_added_later_are_found() {
     for (right, wrong) in PLANTED_IN_LATER {
         planted::must_be_rejected(right, |device| {
-            let step = step01_gather::STEP.with_source(planted::planted(step01_gather::STEP.source(), right, wrong));
+            let step =
+                step("gather by TMA").with_source(planted::planted(step("gather by TMA").source(), right, wrong));
             let conv = step.load(device)?.with_tile("Square").unwrap();
             let problem = problem(device, ([2, 64, 7, 9], [72, 64, 1, 1], 1, 0), Precision::F16, FINISHES[5])?;
             let mut y = problem.output(device)?;
@@ -293,7 +299,7 @@ const PLANTED_IN_FEW_CHANNELS: [(&str, &str); 7] = [
 fn planted_mistakes_in_few_channels_are_found() {
     for (right, wrong) in PLANTED_IN_FEW_CHANNELS {
         planted::must_be_rejected(right, |device| {
-            let step = &step04_few_channels::STEP;
+            let step = step("few channels");
             let conv = step.with_source(planted::planted(step.source(), right, wrong)).load(device)?.for_processors(1);
             // One image after the other in a block's ring.
             let problem = problem(device, ([12, 3, 32, 64], [16, 3, 3, 3], 2, 1), Precision::F16, FINISHES[2])?;
@@ -324,7 +330,7 @@ const PLANTED: [(bool, &str, &str); 6] = [
 #[test]
 fn planted_mistakes_are_found() {
     for (sliced, right, wrong) in PLANTED {
-        let (step, tile) = if sliced { (&step03_slices::STEP, "Quarters") } else { (&step01_gather::STEP, "Square") };
+        let (step, tile) = if sliced { (step("slices of K"), "Quarters") } else { (step("gather by TMA"), "Square") };
         planted::must_be_rejected(right, |device| {
             let step = step.with_source(planted::planted(step.source(), right, wrong));
             let conv = step.load(device)?.with_tile(tile).unwrap();

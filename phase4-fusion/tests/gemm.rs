@@ -2,17 +2,20 @@
 //! against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
-use bench::ladder::Expected;
 use common::check::{Mismatch, Report};
+/// The step of that name.
+fn step(name: &str) -> &'static Step {
+    LADDER.iter().find(|step| step.name() == name).unwrap()
+}
+
+use bench::ladder::Expected;
 use common::device::SimOptions;
 use common::device_test;
 use common::prelude::*;
 use common::ptx_sim::FaultKind;
 use common::reference::{self, TensorGemm};
 use common::testing::planted::{self, here};
-use phase4_fusion::gemm::{
-    Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tuned, step02_shared_tiles,
-};
+use phase4_fusion::gemm::{Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tuned};
 
 /// M, N, K.
 type Size = [usize; 3];
@@ -295,7 +298,7 @@ device_test! {
 
     fn what_does_not_fit_is_refused_with_both(device) {
         let stream = device.stream();
-        let Some(gemm) = here(&device, step02_shared_tiles::STEP.load(&device))? else { return Ok(()) };
+        let Some(gemm) = here(&device, step("shared tiles").load(&device))? else { return Ok(()) };
         let of = |shape: &[usize], element| Tensor::random(shape, 1).to_type(element)?.to_device(&device);
         let half = |shape: &[usize]| of(shape, ElementType::F16);
         let (a, b) = (half(&[2, 3])?, half(&[3, 4])?);

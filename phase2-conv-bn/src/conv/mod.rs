@@ -3,23 +3,23 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
-//! | [`step02_halo`] | `conv_02_halo.cu` | the input of a block of outputs in shared memory |
-//! | [`step03_registers`] | `conv_03_registers.cu` | 8 output channels × 4 pixels per thread |
-//! | [`step04_im2col`] | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
-//! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
-//! | [`step06_offset_table`] | `conv_06_offset_table.cu` | a table of taps in place of divisions |
-//! | [`step07_register_tile`] | `conv_07_register_tile.cu` | 8 output channels × 4 pixels per thread, 16 bytes per load |
-//! | [`step08_double_buffer`] | `conv_08_double_buffer.cu` | the next step on its way while this one is multiplied |
-//! | [`step09_cut_taps`] | `conv_09_cut_taps.cu` | several blocks share the taps of a tile where there are few tiles |
-//! | [`step10_vectors`] | `conv_10_vectors.cu` | weights four at a time, table entries two at a time |
-//! | [`step11_warp_tiles`] | `conv_11_warp_tiles.cu` | 32 × 32 outputs per warp, not 16 × 64 |
-//! | [`step12_read_ahead`] | `conv_12_read_ahead.cu` | the operands of the next tap are read before these are multiplied |
-//! | [`step13_wide_tile`] | `conv_13_wide_tile.cu` | 64 × 128 outputs per block, 8 × 8 per thread |
-//! | [`step14_async_copies`] | `conv_14_async_copies.cu` | `cp.async` straight to shared memory, 4 bytes each |
-//! | [`step15_three_stages`] | `conv_15_three_stages.cu` | the copies for two steps are on their way while one is multiplied |
+//! | `step02_halo` | `conv_02_halo.cu` | the input of a block of outputs in shared memory |
+//! | `step03_registers` | `conv_03_registers.cu` | 8 output channels × 4 pixels per thread |
+//! | `step04_im2col` | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
+//! | `step05_implicit` | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
+//! | `step06_offset_table` | `conv_06_offset_table.cu` | a table of taps in place of divisions |
+//! | `step07_register_tile` | `conv_07_register_tile.cu` | 8 output channels × 4 pixels per thread, 16 bytes per load |
+//! | `step08_double_buffer` | `conv_08_double_buffer.cu` | the next step on its way while this one is multiplied |
+//! | `step09_cut_taps` | `conv_09_cut_taps.cu` | several blocks share the taps of a tile where there are few tiles |
+//! | `step10_vectors` | `conv_10_vectors.cu` | weights four at a time, table entries two at a time |
+//! | `step11_warp_tiles` | `conv_11_warp_tiles.cu` | 32 × 32 outputs per warp, not 16 × 64 |
+//! | `step12_read_ahead` | `conv_12_read_ahead.cu` | the operands of the next tap are read before these are multiplied |
+//! | `step13_wide_tile` | `conv_13_wide_tile.cu` | 64 × 128 outputs per block, 8 × 8 per thread |
+//! | `step14_async_copies` | `conv_14_async_copies.cu` | `cp.async` straight to shared memory, 4 bytes each |
+//! | `step15_three_stages` | `conv_15_three_stages.cu` | the copies for two steps are on their way while one is multiplied |
 //! | [`step16_tuned`] | `conv_16_tuned.cu` | the tile that fits, by a model of measured times |
 //! | [`step17_winograd`] | `conv_17_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
-//! | [`step18_pointwise`] | `conv_18_pointwise.cu` | 1×1: a matrix product on the input as it lies |
+//! | `step18_pointwise` | `conv_18_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //! | [`step19_winograd_4x4`] | `conv_19_winograd_4x4.cu` | sixteen outputs of a 3×3 window for 36 multiplications instead of 144 |
 //!
 //! [`Tuned`] chooses among them by the shape, [`shapes`] has those that it is measured with.
@@ -42,29 +42,30 @@ mod table;
 mod tabled;
 mod tuned;
 
+use tabled::{Cutting, Tabled};
+
 pub use step17_winograd::Prepared;
-pub use tabled::{CUT, load_cut};
 pub use tuned::{Choice, ChosenKernel, Tuned};
 
 pub mod shapes;
 pub mod step01_direct;
-pub mod step02_halo;
-pub mod step03_registers;
-pub mod step04_im2col;
-pub mod step05_implicit;
-pub mod step06_offset_table;
-pub mod step07_register_tile;
-pub mod step08_double_buffer;
-pub mod step09_cut_taps;
-pub mod step10_vectors;
-pub mod step11_warp_tiles;
-pub mod step12_read_ahead;
-pub mod step13_wide_tile;
-pub mod step14_async_copies;
-pub mod step15_three_stages;
+mod step02_halo;
+mod step03_registers;
+pub(crate) mod step04_im2col;
+mod step05_implicit;
+mod step06_offset_table;
+mod step07_register_tile;
+mod step08_double_buffer;
+mod step09_cut_taps;
+mod step10_vectors;
+mod step11_warp_tiles;
+mod step12_read_ahead;
+mod step13_wide_tile;
+mod step14_async_copies;
+mod step15_three_stages;
 pub mod step16_tuned;
 pub mod step17_winograd;
-pub mod step18_pointwise;
+mod step18_pointwise;
 pub mod step19_winograd_4x4;
 
 /// All steps, in the order in which they are read.
@@ -90,6 +91,29 @@ pub static LADDER: &[Step] = &[
     step18_pointwise::STEP,
     step19_winograd_4x4::STEP,
 ];
+
+/// The steps with one tile whose taps are cut among blocks.
+#[rustfmt::skip] // one line per step
+pub static CUT: &[Step] = &[
+    step09_cut_taps::STEP,
+    step10_vectors::STEP,
+    step11_warp_tiles::STEP,
+    step12_read_ahead::STEP,
+    step13_wide_tile::STEP,
+    step14_async_copies::STEP,
+    step15_three_stages::STEP,
+];
+
+/// One of [`CUT`], with `cuts` cuts as far as there are steps for them; for tests and measurements.
+///
+/// # Errors
+/// As [`Step::load`], and [`Error::Invalid`] for another step.
+pub fn load_cut(device: &Device, step: &Step, cuts: usize) -> Result<Conv> {
+    if CUT.iter().all(|cut| cut.name != step.name) {
+        return Err(Error::Invalid(format!("convolution `{}` does not cut its taps", step.name)));
+    }
+    Ok(Conv { name: step.name, algorithm: Tabled::load(device, &step.source, step.name, Cutting::Fixed(cuts))? })
+}
 
 /// Makes an algorithm from its kernel file.
 #[derive(Clone, Copy, Debug)]

@@ -6,33 +6,7 @@ use common::prelude::*;
 
 use super::parts::{Cost, Cuts, Workspace, push_parts};
 use super::table::{self, NO_BITS, TapTables};
-use super::{
-    Algorithm, Call, Conv, Geometry, Step, block_count, processors, step09_cut_taps, step10_vectors, step11_warp_tiles,
-    step12_read_ahead, step13_wide_tile, step14_async_copies, step15_three_stages, unsupported,
-};
-
-/// The steps with one tile whose taps are cut among blocks.
-#[rustfmt::skip] // one line per step
-pub static CUT: &[Step] = &[
-    step09_cut_taps::STEP,
-    step10_vectors::STEP,
-    step11_warp_tiles::STEP,
-    step12_read_ahead::STEP,
-    step13_wide_tile::STEP,
-    step14_async_copies::STEP,
-    step15_three_stages::STEP,
-];
-
-/// One of [`CUT`], with `cuts` cuts as far as there are steps for them; for tests and measurements.
-///
-/// # Errors
-/// As [`Step::load`], and [`Error::Invalid`] for another step.
-pub fn load_cut(device: &Device, step: &Step, cuts: usize) -> Result<Conv> {
-    if CUT.iter().all(|cut| cut.name != step.name) {
-        return Err(Error::Invalid(format!("convolution `{}` does not cut its taps", step.name)));
-    }
-    Ok(Conv { name: step.name, algorithm: Tabled::load(device, &step.source, step.name, Cutting::Fixed(cuts))? })
-}
+use super::{Algorithm, Call, Geometry, block_count, processors, unsupported};
 
 /// Among how many blocks the taps of a tile are cut.
 #[derive(Clone, Copy, Debug)]

@@ -6,25 +6,25 @@
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`step01_uncoalesced`] | `gemm_01_uncoalesced.cu` | one thread per element, lanes down a column |
-//! | [`step02_coalesced`] | `gemm_02_coalesced.cu` | lanes along a row |
-//! | [`step03_shared_tile`] | `gemm_03_shared_tile.cu` | tiles in shared memory, fetched once per block |
-//! | [`step04_register_column`] | `gemm_04_register_column.cu` | a column of C per thread, in registers |
-//! | [`step05_register_tile`] | `gemm_05_register_tile.cu` | a square of C per thread |
-//! | [`step06_vectors`] | `gemm_06_vectors.cu` | 16 bytes per load, A transposed in shared memory |
-//! | [`step07_no_conflicts`] | `gemm_07_no_conflicts.cu` | every lane its own bank |
-//! | [`step08_warp_tiles`] | `gemm_08_warp_tiles.cu` | a nearly square part of C per warp |
-//! | [`step09_double_buffer`] | `gemm_09_double_buffer.cu` | the next tiles on their way while these are multiplied |
-//! | [`step10_whole_tiles`] | `gemm_10_whole_tiles.cu` | no tests of the edge where there is none |
-//! | [`step11_transposing_copies`] | `gemm_11_transposing_copies.cu` | A too by cp.async, which transposes it; no register holds it on its way |
-//! | [`step12_four_stages`] | `gemm_12_four_stages.cu` | four steps along K in shared memory |
-//! | [`step13_read_ahead`] | `gemm_13_read_ahead.cu` | the operands of the next i are read before these are multiplied |
-//! | [`step14_spread_copies`] | `gemm_14_spread_copies.cu` | copies among the multiply-adds rather than in a row |
-//! | [`step15_back_and_forth`] | `gemm_15_back_and_forth.cu` | each multiply-add shares an operand with the one before |
-//! | [`step16_bands`] | `gemm_16_bands.cu` | blocks that run together share rows and columns in L2 |
-//! | [`step17_slices`] | `gemm_17_slices.cu` | twice the sums per thread, and the warps twice |
-//! | [`step18_tuned`] | `gemm_18_tuned.cu` | the tile that fits the size |
-//! | [`step19_split_k`] | `gemm_19_split_k.cu` | K is cut where there are few tiles |
+//! | `step01_uncoalesced` | `gemm_01_uncoalesced.cu` | one thread per element, lanes down a column |
+//! | `step02_coalesced` | `gemm_02_coalesced.cu` | lanes along a row |
+//! | `step03_shared_tile` | `gemm_03_shared_tile.cu` | tiles in shared memory, fetched once per block |
+//! | `step04_register_column` | `gemm_04_register_column.cu` | a column of C per thread, in registers |
+//! | `step05_register_tile` | `gemm_05_register_tile.cu` | a square of C per thread |
+//! | `step06_vectors` | `gemm_06_vectors.cu` | 16 bytes per load, A transposed in shared memory |
+//! | `step07_no_conflicts` | `gemm_07_no_conflicts.cu` | every lane its own bank |
+//! | `step08_warp_tiles` | `gemm_08_warp_tiles.cu` | a nearly square part of C per warp |
+//! | `step09_double_buffer` | `gemm_09_double_buffer.cu` | the next tiles on their way while these are multiplied |
+//! | `step10_whole_tiles` | `gemm_10_whole_tiles.cu` | no tests of the edge where there is none |
+//! | `step11_transposing_copies` | `gemm_11_transposing_copies.cu` | A too by cp.async, which transposes it; no register holds it on its way |
+//! | `step12_four_stages` | `gemm_12_four_stages.cu` | four steps along K in shared memory |
+//! | `step13_read_ahead` | `gemm_13_read_ahead.cu` | the operands of the next i are read before these are multiplied |
+//! | `step14_spread_copies` | `gemm_14_spread_copies.cu` | copies among the multiply-adds rather than in a row |
+//! | `step15_back_and_forth` | `gemm_15_back_and_forth.cu` | each multiply-add shares an operand with the one before |
+//! | `step16_bands` | `gemm_16_bands.cu` | blocks that run together share rows and columns in L2 |
+//! | `step17_slices` | `gemm_17_slices.cu` | twice the sums per thread, and the warps twice |
+//! | `step18_tuned` | `gemm_18_tuned.cu` | the tile that fits the size |
+//! | `step19_split_k` | `gemm_19_split_k.cu` | K is cut where there are few tiles |
 //!
 //! [`Tuned`] chooses among them by the size of the problem.
 
@@ -41,25 +41,25 @@ pub use tiles::TileShape;
 use tiles::{Geometry, LoadedTile, Workspace};
 pub use transposed::TransposedA;
 
-pub mod step01_uncoalesced;
-pub mod step02_coalesced;
-pub mod step03_shared_tile;
-pub mod step04_register_column;
-pub mod step05_register_tile;
-pub mod step06_vectors;
-pub mod step07_no_conflicts;
-pub mod step08_warp_tiles;
-pub mod step09_double_buffer;
-pub mod step10_whole_tiles;
-pub mod step11_transposing_copies;
-pub mod step12_four_stages;
-pub mod step13_read_ahead;
-pub mod step14_spread_copies;
-pub mod step15_back_and_forth;
-pub mod step16_bands;
-pub mod step17_slices;
-pub mod step18_tuned;
-pub mod step19_split_k;
+mod step01_uncoalesced;
+mod step02_coalesced;
+mod step03_shared_tile;
+mod step04_register_column;
+mod step05_register_tile;
+mod step06_vectors;
+mod step07_no_conflicts;
+mod step08_warp_tiles;
+mod step09_double_buffer;
+mod step10_whole_tiles;
+mod step11_transposing_copies;
+mod step12_four_stages;
+mod step13_read_ahead;
+mod step14_spread_copies;
+mod step15_back_and_forth;
+mod step16_bands;
+mod step17_slices;
+mod step18_tuned;
+mod step19_split_k;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -169,7 +169,7 @@ pub enum Tiling {
     Any,
     /// The same with accesses of 16 bytes, for K and N that are multiples of 4; beside it `_any` for the others.
     Vectors,
-    /// One tile, for products of whole tiles; the others go to [`step09_double_buffer`].
+    /// One tile, for products of whole tiles; the others go to `step09_double_buffer`.
     Whole,
     /// The tiles it chooses from by the size of the product, largest first.
     Fitting(&'static [TileShape]),

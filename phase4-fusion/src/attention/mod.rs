@@ -4,11 +4,11 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`step01_online`] | `attention_01_online.cu` | f32, tiled: online softmax |
-//! | [`step02_mma`] | `attention_02_mma.cu` | f16 on tensor cores; weights stay in registers |
-//! | [`step03_wgmma`] | `attention_03_wgmma.cu` | products of warpgroups, tiles by TMA |
-//! | [`step04_roles`] | `attention_04_roles.cu` | a warp copies, two warpgroups take turns: one weighs while the other multiplies |
-//! | [`step05_split`] | `attention_05_split.cu` | few queries: the blocks of a cluster share a tile, each for a part of the keys |
-//! | [`step06_tf32`] | `attention_06_tf32.cu` | f32 on tensor cores, rounded to tf32 on the way |
+//! | `step02_mma` | `attention_02_mma.cu` | f16 on tensor cores; weights stay in registers |
+//! | `step03_wgmma` | `attention_03_wgmma.cu` | products of warpgroups, tiles by TMA |
+//! | `step04_roles` | `attention_04_roles.cu` | a warp copies, two warpgroups take turns: one weighs while the other multiplies |
+//! | `step05_split` | `attention_05_split.cu` | few queries: the blocks of a cluster share a tile, each for a part of the keys |
+//! | `step06_tf32` | `attention_06_tf32.cu` | f32 on tensor cores, rounded to tf32 on the way |
 //! | [`step07_parts`] | `attention_07_parts.cu` | f32 on tensor cores: three products of tf32 for one of f32 |
 //!
 //! [`Tuned`] chooses among those of f16 by the GPU and the size.
@@ -24,11 +24,11 @@ use crate::tile;
 
 pub mod problem;
 pub mod step01_online;
-pub mod step02_mma;
-pub mod step03_wgmma;
-pub mod step04_roles;
-pub mod step05_split;
-pub mod step06_tf32;
+mod step02_mma;
+mod step03_wgmma;
+mod step04_roles;
+mod step05_split;
+mod step06_tf32;
 pub mod step07_parts;
 
 /// All steps, in the order in which they are read.

@@ -5,10 +5,10 @@
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`step01_gather`] | `conv_01_gather.cu` | TMA gathers a tap's pixels; the rest is the main loop of the products |
-//! | [`step02_tuned`] | `conv_02_tuned.cu` | the tile that fits the layer |
-//! | [`step03_slices`] | `conv_03_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
-//! | [`step04_few_channels`] | `conv_04_few_channels.cu` | K is rows of windows; threads pick A's fragments out of the image's rows |
+//! | `step01_gather` | `conv_01_gather.cu` | TMA gathers a tap's pixels; the rest is the main loop of the products |
+//! | `step02_tuned` | `conv_02_tuned.cu` | the tile that fits the layer |
+//! | `step03_slices` | `conv_03_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
+//! | `step04_few_channels` | `conv_04_few_channels.cu` | K is rows of windows; threads pick A's fragments out of the image's rows |
 //!
 //! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by the layer. Bytes have
 //! a kernel of their own, [`s8`].
@@ -28,10 +28,10 @@ use few_channels::FewChannels;
 
 pub mod problem;
 pub mod s8;
-pub mod step01_gather;
-pub mod step02_tuned;
-pub mod step03_slices;
-pub mod step04_few_channels;
+mod step01_gather;
+mod step02_tuned;
+mod step03_slices;
+mod step04_few_channels;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[step01_gather::STEP, step02_tuned::STEP, step03_slices::STEP, step04_few_channels::STEP];

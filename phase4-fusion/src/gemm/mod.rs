@@ -6,19 +6,19 @@
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`step01_wmma`] | `gemm_01_wmma.cu` | a warp multiplies 16 × 16 × 16, straight from global memory |
-//! | [`step02_shared_tiles`] | `gemm_02_shared_tiles.cu` | tiles in shared memory; zeros beyond the edges |
-//! | [`step03_ldmatrix`] | `gemm_03_ldmatrix.cu` | fragments by hand: ldmatrix and mma.sync |
-//! | [`step04_stages`] | `gemm_04_stages.cu` | tiles of four steps, by cp.async |
-//! | [`step05_swizzle`] | `gemm_05_swizzle.cu` | pieces of 16 bytes change places, in place of padding |
-//! | [`step06_fragments_ahead`] | `gemm_06_fragments_ahead.cu` | the next fragments are loaded while these are multiplied |
-//! | [`step07_wgmma`] | `gemm_07_wgmma.cu` | products of a warpgroup, from tiles in shared memory |
-//! | [`step08_tma`] | `gemm_08_tma.cu` | boxes that the copy engine fetches |
-//! | [`step09_roles`] | `gemm_09_roles.cu` | a warp copies, two warpgroups multiply |
-//! | [`step10_persistent`] | `gemm_10_persistent.cu` | a grid that stays, and stores C under the next products |
-//! | [`step11_clusters`] | `gemm_11_clusters.cu` | two blocks share B's tile by multicast |
-//! | [`step12_tuned`] | `gemm_12_tuned.cu` | the tile that fits the size; tf32, 8-bit floats and integers |
-//! | [`step13_slices`] | `gemm_13_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
+//! | `step01_wmma` | `gemm_01_wmma.cu` | a warp multiplies 16 × 16 × 16, straight from global memory |
+//! | `step02_shared_tiles` | `gemm_02_shared_tiles.cu` | tiles in shared memory; zeros beyond the edges |
+//! | `step03_ldmatrix` | `gemm_03_ldmatrix.cu` | fragments by hand: ldmatrix and mma.sync |
+//! | `step04_stages` | `gemm_04_stages.cu` | tiles of four steps, by cp.async |
+//! | `step05_swizzle` | `gemm_05_swizzle.cu` | pieces of 16 bytes change places, in place of padding |
+//! | `step06_fragments_ahead` | `gemm_06_fragments_ahead.cu` | the next fragments are loaded while these are multiplied |
+//! | `step07_wgmma` | `gemm_07_wgmma.cu` | products of a warpgroup, from tiles in shared memory |
+//! | `step08_tma` | `gemm_08_tma.cu` | boxes that the copy engine fetches |
+//! | `step09_roles` | `gemm_09_roles.cu` | a warp copies, two warpgroups multiply |
+//! | `step10_persistent` | `gemm_10_persistent.cu` | a grid that stays, and stores C under the next products |
+//! | `step11_clusters` | `gemm_11_clusters.cu` | two blocks share B's tile by multicast |
+//! | `step12_tuned` | `gemm_12_tuned.cu` | the tile that fits the size; tf32, 8-bit floats and integers |
+//! | `step13_slices` | `gemm_13_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
 //!
 //! [`Tuned`] chooses among them by type and size of the product.
 
@@ -40,19 +40,19 @@ use crate::tile::{self, ChosenTile, Geometry, Kernels, LoadedTile, TileShape, Wo
 pub(crate) use precision::in_maps;
 use tiles::Kind;
 
-pub mod step01_wmma;
-pub mod step02_shared_tiles;
-pub mod step03_ldmatrix;
-pub mod step04_stages;
-pub mod step05_swizzle;
-pub mod step06_fragments_ahead;
-pub mod step07_wgmma;
-pub mod step08_tma;
-pub mod step09_roles;
-pub mod step10_persistent;
-pub mod step11_clusters;
-pub mod step12_tuned;
-pub mod step13_slices;
+mod step01_wmma;
+mod step02_shared_tiles;
+mod step03_ldmatrix;
+mod step04_stages;
+mod step05_swizzle;
+pub(crate) mod step06_fragments_ahead;
+mod step07_wgmma;
+mod step08_tma;
+mod step09_roles;
+mod step10_persistent;
+mod step11_clusters;
+mod step12_tuned;
+mod step13_slices;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
