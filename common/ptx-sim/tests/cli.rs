@@ -164,7 +164,8 @@ fn compressed_ptx_is_run_by_either_name() {
     std::io::copy(&mut encoder, &mut std::fs::File::create(folder.path().join("faults.ptx.gz")).unwrap()).unwrap();
     std::fs::copy(kernels().join("faults.cu"), folder.path().join("faults.cu")).unwrap();
     for name in ["faults.ptx", "faults.ptx.gz"] {
-        let (code, _, stderr) = ptx_sim(&format!("run {} --kernel traps in:s32:-1", folder.path().join(name).display()));
+        let (code, _, stderr) =
+            ptx_sim(&format!("run {} --kernel traps in:s32:-1", folder.path().join(name).display()));
         // The source's line, from the file beside it.
         assert!(code == 1 && stderr.contains("if (sizes[threadIdx.x] < 0) __trap();"), "{stderr}");
         assert!(stderr.contains("faults.ptx:") && !stderr.contains(".gz"), "{stderr}");
