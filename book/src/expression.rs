@@ -121,11 +121,10 @@ impl Selection {
         let columns = &self.table.columns;
         let cells = row.iter().zip(columns);
         let is_text = |(_, column): &(&Cell, &Column)| column.decimals.is_none();
-        let texts: Vec<String> = match columns.iter().any(|column| column.identifies) {
-            true => {
-                cells.filter(|(_, column)| column.identifies).map(|(cell, column)| record::text(cell, column)).collect()
-            }
-            false => cells.take_while(is_text).map(|(cell, column)| record::text(cell, column)).collect(),
+        let texts: Vec<String> = if columns.iter().any(|column| column.identifies) {
+            cells.filter(|(_, column)| column.identifies).map(|(cell, column)| record::text(cell, column)).collect()
+        } else {
+            cells.take_while(is_text).map(|(cell, column)| record::text(cell, column)).collect()
         };
         if texts.is_empty() { record::text(&row[0], &columns[0]) } else { texts.join(", ") }
     }
@@ -183,9 +182,10 @@ impl<'a> Reader<'a> {
     fn term(&mut self) -> Result<Value, RecordError> {
         if self.takes("(") {
             let (value, _) = self.expression()?;
-            return match self.takes(")") {
-                true => Ok(Value::plain(value.number()?)),
-                false => Err(RecordError::Syntax(format!("`)` must stand before `{}`", self.rest))),
+            return if self.takes(")") {
+                Ok(Value::plain(value.number()?))
+            } else {
+                Err(RecordError::Syntax(format!("`)` must stand before `{}`", self.rest)))
             };
         }
         if let Some(text) = self.rest.strip_prefix('"') {

@@ -245,14 +245,11 @@ impl Opened {
     fn clean(&self, name: &str) -> Result<(), RecordError> {
         let again = self.record.tables.iter().find(|named| named.name == name).and_then(|named| named.again.as_ref());
         let commit = again.map_or(&self.record.commit, |again| &again.commit);
-        match commit.ends_with(DIRTY) {
-            false => Ok(()),
-            true => Err(RecordError::Dirty {
-                name: name.to_owned(),
-                place: self.path.display().to_string(),
-                commit: commit.clone(),
-            }),
+        if commit.ends_with(DIRTY) {
+            let place = self.path.display().to_string();
+            return Err(RecordError::Dirty { name: name.to_owned(), place, commit: commit.clone() });
         }
+        Ok(())
     }
 }
 
@@ -324,15 +321,14 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     let request = Request::parse(argument)?;
     let Found { table, caption } = find(workspace, &request.table)?;
     let shown = request.apply(&table)?;
-    let (body, notes) = match request.list {
-        true => (list(&shown), shown.notes.clone()),
-        false => {
-            // Title, table and notes have an empty line between them.
-            let markdown = shown.to_markdown();
-            let mut parts = markdown.split("\n\n").skip(1);
-            let body = parts.next().unwrap_or_default().to_owned();
-            (body, parts.map(|note| note.trim().to_owned()).collect())
-        }
+    let (body, notes) = if request.list {
+        (list(&shown), shown.notes.clone())
+    } else {
+        // Title, table and notes have an empty line between them.
+        let markdown = shown.to_markdown();
+        let mut parts = markdown.split("\n\n").skip(1);
+        let body = parts.next().unwrap_or_default().to_owned();
+        (body, parts.map(|note| note.trim().to_owned()).collect())
     };
     // Below a terminal's table each note has lines of its own; here they are sentences of one paragraph.
     let sentence = |note: String| if note.ends_with('.') { note } else { note + "." };

@@ -123,9 +123,10 @@ impl Comparison {
         match (self, left.text(), right.text()) {
             (Comparison::Equal, Some(left), Some(right)) => {
                 let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-                match spaced(left) == spaced(right) {
-                    true => Ok(()),
-                    false => Err(RecordError::False(format!("\"{}\" = \"{}\"", spaced(left), spaced(right)))),
+                if spaced(left) == spaced(right) {
+                    Ok(())
+                } else {
+                    Err(RecordError::False(format!("\"{}\" = \"{}\"", spaced(left), spaced(right))))
                 }
             }
             _ => self.of_numbers(left.number()?, right.number()?, None),
@@ -163,10 +164,7 @@ fn short(value: f64) -> String {
     let whole = value.abs().log10().floor();
     let decimals = if value == 0.0 { 0 } else { (5.0 - whole).clamp(0.0, 12.0) as usize };
     let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -70,9 +70,8 @@ pub fn read(name: &str, text: &str) -> Result<Session, String> {
             json!({ "key": head[at], "name": heading, "decimals": decimals })
         })
         .collect();
-    let cell = |at: usize, text: &str| match columns[at]["decimals"].is_null() {
-        true => json!({ "text": text }),
-        false => json!({ "number": number(text) }),
+    let cell = |at: usize, text: &str| {
+        if columns[at]["decimals"].is_null() { json!({ "text": text }) } else { json!({ "number": number(text) }) }
     };
     let cells = |row: &Vec<String>| row.iter().enumerate().map(|(at, text)| cell(at, text)).collect::<Vec<_>>();
     let rows: Vec<Vec<Value>> = rows.iter().map(cells).collect();

@@ -64,9 +64,10 @@ pub fn text(workspace: &Path, argument: &str) -> Result<String, RecordError> {
 
 fn positive(reader: &mut Reader<'_>) -> Result<f64, RecordError> {
     let number = reader.expression()?.0.number()?;
-    match number > 0.0 {
-        true => Ok(number),
-        false => Err(RecordError::Syntax(format!("{number} has no ratio to a prediction: it must be above 0"))),
+    if number > 0.0 {
+        Ok(number)
+    } else {
+        Err(RecordError::Syntax(format!("{number} has no ratio to a prediction: it must be above 0")))
     }
 }
 

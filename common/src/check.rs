@@ -54,10 +54,7 @@ impl Tolerance {
 
     /// The distance allowed from `expected`; 0 from an infinity.
     pub fn at(&self, expected: f64) -> f64 {
-        match expected.is_infinite() {
-            true => 0.0,
-            false => self.absolute + self.relative * expected.abs(),
-        }
+        if expected.is_infinite() { 0.0 } else { self.absolute + self.relative * expected.abs() }
     }
 }
 

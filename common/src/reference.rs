@@ -197,16 +197,13 @@ impl<'a> Gemm<'a> {
     fn row(&self, row: usize) -> Vec<Sum> {
         let mut sums = vec![Sum::default(); self.n];
         let a = self.a_row(row);
-        match self.transposed {
-            true => {
-                for (sum, b) in sums.iter_mut().zip(self.b.chunks_exact(self.k.max(1))) {
-                    a.iter().zip(b).for_each(|(&a, &b)| sum.add(f64::from(a) * f64::from(b)));
-                }
+        if self.transposed {
+            for (sum, b) in sums.iter_mut().zip(self.b.chunks_exact(self.k.max(1))) {
+                a.iter().zip(b).for_each(|(&a, &b)| sum.add(f64::from(a) * f64::from(b)));
             }
-            false => {
-                for (&a, b) in a.iter().zip(self.b.chunks_exact(self.n.max(1))) {
-                    sums.iter_mut().zip(b).for_each(|(sum, &b)| sum.add(f64::from(a) * f64::from(b)));
-                }
+        } else {
+            for (&a, b) in a.iter().zip(self.b.chunks_exact(self.n.max(1))) {
+                sums.iter_mut().zip(b).for_each(|(sum, &b)| sum.add(f64::from(a) * f64::from(b)));
             }
         }
         let finished = sums.into_iter().enumerate().map(|(column, sum)| self.epilogue(sum, row, column));

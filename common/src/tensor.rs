@@ -346,10 +346,7 @@ impl Tensor {
         let format = self.format;
         with_element!(self.element_type(), T => {
             let (from, to) = (self.buffer_of::<T>(format)?, to.buffer_of_mut::<T>(format)?);
-            match from.device() == to.device() {
-                true => stream.memcpy_dtod(from, to),
-                false => stream.memcpy_peer(from, to),
-            }
+            if from.device() == to.device() { stream.memcpy_dtod(from, to) } else { stream.memcpy_peer(from, to) }
         })
     }
 

@@ -58,10 +58,8 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         ),
     ];
     let mut table = TableBuilder::on(device, "device-query", &[FIGURE, VALUE, DECIDES]);
-    let absent = match device.is_sim() {
-        true => "the simulator runs PTX itself and has no such part",
-        false => "this driver does not say",
-    };
+    let absent =
+        if device.is_sim() { "the simulator runs PTX itself and has no such part" } else { "this driver does not say" };
     for (figure, value, decides) in rows {
         let value = value.map_or_else(|| Cell::absent(absent), Cell::from);
         table.row().set(FIGURE, figure).set(VALUE, value).set(DECIDES, decides).complete();

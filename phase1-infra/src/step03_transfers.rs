@@ -154,10 +154,7 @@ const CHECK: ColumnSpec = ColumnSpec::text("check", "check");
 /// As [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // On the simulator the largest size takes long and shows nothing that the others do not.
-    let sizes: &[usize] = match device.is_sim() {
-        true => &[1 << 16, 1 << 22],
-        false => &[1 << 16, 1 << 22, 1 << 28],
-    };
+    let sizes: &[usize] = if device.is_sim() { &[1 << 16, 1 << 22] } else { &[1 << 16, 1 << 22, 1 << 28] };
     let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
     let mut table = TableBuilder::on(device, "transfers", &[PATH, KIB, EVENTS, HOST, CHECK]);
     for &bytes in sizes {

@@ -230,9 +230,10 @@ fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
     let mut table = TableBuilder::on(device, &format!("timeline, streams: {streams}"), &columns);
     let first = &marks[0][0];
     // [chunk][mark] in ms since the first chunk began; empty on the simulator.
-    let times: Vec<[f32; 4]> = match device.is_sim() {
-        true => Vec::new(),
-        false => marks.iter().map(|marks| since(first, marks)).collect::<Result<_>>()?,
+    let times: Vec<[f32; 4]> = if device.is_sim() {
+        Vec::new()
+    } else {
+        marks.iter().map(|marks| since(first, marks)).collect::<Result<_>>()?
     };
     let end = times.iter().map(|times| times[3]).fold(0.0, f32::max);
     for (i, marks) in marks.iter().enumerate() {

@@ -117,11 +117,13 @@ pub fn measure(device: &Device, layers: &[Layer], input: Tensor) -> Result<(Vec<
             travelled = tensors.iter().map(|tensor| travel(tensor, device)).collect::<Result<Vec<_>>>()?;
             Ok(())
         };
-        let transfer = match device.is_sim() {
+        let transfer = if device.is_sim() {
             // The host makes the simulator's copies, so their time says nothing about a GPU's.
-            true => there_and_back().map(|()| None),
-            false => bench.measure_host(there_and_back).map(Some),
-        }?;
+            there_and_back()?;
+            None
+        } else {
+            Some(bench.measure_host(there_and_back)?)
+        };
         for (sent, back) in tensors.iter().zip(&travelled) {
             let bits = |tensor: &Tensor| Ok(tensor.as_slice()?.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
             if bits(sent)? != bits(back)? {

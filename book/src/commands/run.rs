@@ -175,9 +175,10 @@ impl<'a> Place<'a> {
             reasons.extend(shown.iter().flat_map(|(place, shown)| missing(place, shown, &ended.output)));
         }
         let time = ended.time;
-        Ok(match reasons.is_empty() {
-            true => Outcome::Ran { time, compared: shown.len() },
-            false => Outcome::Failed { time, reasons },
+        Ok(if reasons.is_empty() {
+            Outcome::Ran { time, compared: shown.len() }
+        } else {
+            Outcome::Failed { time, reasons }
         })
     }
 
@@ -268,9 +269,10 @@ impl<'a> Place<'a> {
                 line.trim_start().trim_start_matches("device_test! { ").contains("fn ") && line.contains(filter)
             })
         };
-        match sources.iter().any(named) {
-            true => Outcome::Tested,
-            false => failed(format!("no test is called `{}`", filter.unwrap_or("…"))),
+        if sources.iter().any(named) {
+            Outcome::Tested
+        } else {
+            failed(format!("no test is called `{}`", filter.unwrap_or("…")))
         }
     }
 }

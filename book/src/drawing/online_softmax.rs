@@ -59,14 +59,15 @@ pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
         canvas.arrow(&[(own.middle(), scores.bottom() + 4.0), (own.middle(), own.y - 3.0)], Stroke::Plain);
         canvas.area(own, Look::Faint);
         let maximum = step.after.maximum;
-        let lines = match state.maximum.is_finite() {
-            false => [format!("max = {maximum}"), format!("Σ e^(x − {maximum})"), String::new(), String::new()],
-            true => [
+        let lines = if state.maximum.is_finite() {
+            [
                 format!("max = {maximum}"),
                 format!("sum = {:.3}", state.sum),
                 format!("· e^({} − {maximum})", state.maximum),
                 format!("+ {:.3}", step.added),
-            ],
+            ]
+        } else {
+            [format!("max = {maximum}"), format!("Σ e^(x − {maximum})"), String::new(), String::new()]
         };
         for (line, text) in (0..).zip(&lines).filter(|(_, text)| !text.is_empty()) {
             let style = if line == 0 { Style::MIDDLE.bold() } else { Style::MIDDLE };

@@ -184,9 +184,10 @@ impl Scale {
     }
 
     fn at(&self, value: f64) -> f64 {
-        let share = match self.is_logarithmic {
-            true => (value / self.low).ln() / (self.high / self.low).ln(),
-            false => (value - self.low) / (self.high - self.low),
+        let share = if self.is_logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
         };
         self.from + share * (self.to - self.from)
     }
@@ -322,13 +323,12 @@ fn points(mut canvas: Canvas, chart: &PointChart, what: &str, caption: String) -
     let said = chart.series.iter().filter_map(|series| {
         let (first, last) = (series.points.first()?, series.points.last()?);
         let says = |value: f64| if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
-        Some(match series.is_joined {
-            true => format!("{}: from {} at {} to {} at {}", series.name, says(first.y), first.x, says(last.y), last.x),
-            false => {
-                let (low, high) =
-                    series.points.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), p| (low.min(p.y), high.max(p.y)));
-                format!("{}: {} points from {} to {}", series.name, series.points.len(), says(low), says(high))
-            }
+        Some(if series.is_joined {
+            format!("{}: from {} at {} to {} at {}", series.name, says(first.y), first.x, says(last.y), last.x)
+        } else {
+            let (low, high) =
+                series.points.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), p| (low.min(p.y), high.max(p.y)));
+            format!("{}: {} points from {} to {}", series.name, series.points.len(), says(low), says(high))
         })
     });
     let limits = chart.limits.iter().map(|limit| limit.name.clone());

@@ -277,9 +277,10 @@ pub fn run_with<T>(
 ) -> Result<Outcome> {
     let attempt = || -> Result<Outcome> {
         // A simulated run counts the same each time: the checked one is the counted one.
-        let counted = match stream.device().is_sim() {
-            true => Some(bench.measure(stream, || launch(outputs))?),
-            false => launch(outputs).map(|()| None)?,
+        let counted = if stream.device().is_sim() {
+            Some(bench.measure(stream, || launch(outputs))?)
+        } else {
+            launch(outputs).map(|()| None)?
         };
         let report = match check(outputs)? {
             Ok(report) => report,

@@ -116,9 +116,10 @@ impl Conditions {
         let quantities: Vec<String> = self.quantities.iter().map(quantity).collect();
         let slowed: Vec<String> =
             self.slowed.iter().map(|Slowed { reason, percent }| format!("{reason} in {percent:.0} %")).collect();
-        let slowed = match slowed.is_empty() {
-            true => format!("not held down in any of {} readings", self.readings),
-            false => format!("held down by {} of {} readings", slowed.join(", "), self.readings),
+        let slowed = if slowed.is_empty() {
+            format!("not held down in any of {} readings", self.readings)
+        } else {
+            format!("held down by {} of {} readings", slowed.join(", "), self.readings)
         };
         format!("{}; {slowed}; {}", quantities.join(", "), self.driver)
     }

@@ -520,13 +520,10 @@ mod tests {
         let jpeg = encoded(&image.into(), ImageFormat::Jpeg);
         // One entry: tag 0x0112 (orientation), of type 3 (16 bits), one value (EXIF 2.32, section 4.6.4).
         let turned = |orientation: u8, big: bool| {
-            let tiff: &[u8] = match big {
-                true => {
-                    &[b'M', b'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]
-                }
-                false => {
-                    &[b'I', b'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0, 0, 0, 0, 0]
-                }
+            let tiff: &[u8] = if big {
+                &[b'M', b'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]
+            } else {
+                &[b'I', b'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0, 0, 0, 0, 0]
             };
             decode(&with_segment(&jpeg, 0xE1, &[b"Exif\0\0", tiff].concat())).unwrap()
         };

@@ -80,9 +80,10 @@ impl DeviceGroup {
     /// [`Error::Invalid`] if there is none, or one is twice among them.
     pub fn of(devices: Vec<Device>) -> Result<DeviceGroup> {
         let twice = devices.iter().enumerate().any(|(at, device)| devices[..at].contains(device));
-        match devices.is_empty() || twice {
-            true => Err(Error::Invalid(format!("a group has one device at least, and each once: {devices:?}"))),
-            false => Ok(DeviceGroup { devices }),
+        if devices.is_empty() || twice {
+            Err(Error::Invalid(format!("a group has one device at least, and each once: {devices:?}")))
+        } else {
+            Ok(DeviceGroup { devices })
         }
     }
 

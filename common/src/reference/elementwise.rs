@@ -113,9 +113,10 @@ pub fn concatenate(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let plane = height * width;
     Ok(Tensor::from_fn(&[n, first + second, height, width], |at| {
         let &[n, c, y, x] = at else { unreachable!("four dimensions") };
-        match c < first {
-            true => a[(n * first + c) * plane + y * width + x],
-            false => b[(n * second + c - first) * plane + y * width + x],
+        if c < first {
+            a[(n * first + c) * plane + y * width + x]
+        } else {
+            b[(n * second + c - first) * plane + y * width + x]
         }
     }))
 }

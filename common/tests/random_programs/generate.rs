@@ -601,9 +601,10 @@ impl Generator {
                 let (kind, few) = self.random.pick(&[(Kind::Word, "%t0"), (Kind::Long, "%u0")]);
                 let bits = 8 * kind.bytes();
                 code!(code, "and.b{bits} {few}, {}, {};", self.reg(kind), self.random.pick(&[0, 1, 3, 7]));
-                match self.random.percent(50) {
-                    true => code!(code, "match.any.sync.b{bits} {d}, {few}, %MASK;"),
-                    false => code!(code, "match.all.sync.b{bits} {d}|{p}, {few}, %MASK;"),
+                if self.random.percent(50) {
+                    code!(code, "match.any.sync.b{bits} {d}, {few}, %MASK;")
+                } else {
+                    code!(code, "match.all.sync.b{bits} {d}|{p}, {few}, %MASK;")
                 }
             }
             8 | 9 => {

@@ -223,12 +223,13 @@ impl Backward {
 
 /// The kernels add a tile's size to an index, and count in ints.
 fn counts(stream: &Stream, sizes: [u32; 3]) -> Result<[i32; 3]> {
-    match sizes.iter().all(|&size| size as usize <= LARGEST) {
-        true => Ok(sizes.map(|size| size as i32)),
-        false => Err(Error::Unsupported {
+    if sizes.iter().all(|&size| size as usize <= LARGEST) {
+        Ok(sizes.map(|size| size as i32))
+    } else {
+        Err(Error::Unsupported {
             what: format!("the backward pass of a linear layer of {sizes:?} (batch, in, out)"),
             device: stream.device().short_name(),
             reason: format!("the kernel counts to {LARGEST} in each of them"),
-        }),
+        })
     }
 }

@@ -14,10 +14,7 @@ const EPS: f32 = 1e-5;
 /// \[N, C, H, W\] for tables: on a GPU ResNet18's first BatchNorm over 334 images, which is 2²⁶ values to within a
 /// thousandth: far more than any cache holds.
 pub fn shape(device: &Device) -> [usize; 4] {
-    match device.is_sim() {
-        true => [16, 64, 28, 28],
-        false => [334, 64, 56, 56],
-    }
+    if device.is_sim() { [16, 64, 28, 28] } else { [334, 64, 56, 56] }
 }
 
 /// What a step computes, and where it puts it.

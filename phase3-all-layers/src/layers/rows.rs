@@ -74,9 +74,10 @@ impl RowKernels {
             RowKernels::Groups { warp, block } => {
                 let [by_16, any] = if rows.columns <= FOR_A_WARP { warp } else { block };
                 let kernel = if rows.columns.is_multiple_of(4) { by_16 } else { any };
-                let config = match rows.columns <= FOR_A_WARP {
-                    true => LaunchConfig { grid_dim: (rows.rows.div_ceil(BLOCK / 32), 1, 1), ..rows.block_each() },
-                    false => rows.block_each(),
+                let config = if rows.columns <= FOR_A_WARP {
+                    LaunchConfig { grid_dim: (rows.rows.div_ceil(BLOCK / 32), 1, 1), ..rows.block_each() }
+                } else {
+                    rows.block_each()
                 };
                 (kernel, config)
             }

@@ -64,10 +64,8 @@ pub fn autoencoder(device: &Device, args: &AutoencoderArgs) -> Result<Table> {
     let cpu = Cpu::new();
     let expected = cpu.infer(&Autoencoder::load(&cpu, config, &parameters)?, &x)?;
     let found = model.infer(&stream, &x)?;
-    let ms = match device.is_sim() {
-        true => None,
-        false => Bench::default().measure(&stream, || model.queue(&stream))?.median_ms(),
-    };
+    let ms =
+        if device.is_sim() { None } else { Bench::default().measure(&stream, || model.queue(&stream))?.median_ms() };
     let mut table = compared(title, model.launches(), ms, [&found, &expected], model.error_bound())?;
     table.note("ms: spectrograms in and out on the device, by events. max |Δ|: to the CPU's output. Weights: seeded.");
     Ok(table)

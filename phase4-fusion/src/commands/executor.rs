@@ -144,10 +144,8 @@ pub fn pass(device: &Device, (name, config): (&str, Config), latents: &[usize]) 
     drop(runner);
 
     let program: Program = executor::unet(config, &parameters, latents, executor::processors(device))?;
-    let mut executor = match device.is_sim() {
-        true => Executor::with_blocks(&stream, &program, 1)?,
-        false => Executor::new(&stream, &program)?,
-    };
+    let mut executor =
+        if device.is_sim() { Executor::with_blocks(&stream, &program, 1)? } else { Executor::new(&stream, &program)? };
     let found = executor.infer(&stream, &[&x, &steps])?;
     let timing = Bench::default().measure(&stream, || executor.queue(&stream))?;
     add("persistent kernel", [Some(1), Some(program.tasks().len())], &timing, &found, program.error_bound())?;

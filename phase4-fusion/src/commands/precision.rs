@@ -228,9 +228,10 @@ impl Subject {
         let inputs: Vec<&Tensor> = self.fresh.iter().collect();
         let found = runner.infer_all(&stream, &inputs)?;
         let error = relative_error(found.as_slice()?, expected.as_slice()?)?;
-        let ms = match device.is_sim() {
-            true => None,
-            false => Bench::default().measure(&stream, || runner.queue(&stream))?.median_ms(),
+        let ms = if device.is_sim() {
+            None
+        } else {
+            Bench::default().measure(&stream, || runner.queue(&stream))?.median_ms()
         };
         Ok((error, ms))
     }
@@ -385,13 +386,10 @@ pub fn plans(
         row.complete();
     }
     table.note(ABOUT_ERRORS);
-    table.note(match costs.measured {
-        true => "ms expected: the sum of launches that were measured one by one.".to_owned(),
-        false => format!(
+    table.note(if costs.measured { "ms expected: the sum of launches that were measured one by one.".to_owned() } else { format!(
             "ms expected: a model, not a measurement: what bytes and FLOPs of a batch of {FLOOR_BATCH} take an H200 at least, and 2 µs \
              per launch."
-        ),
-    });
+        ) });
     table.note("Last column: how many layers have which format.");
     Ok(table.finish())
 }

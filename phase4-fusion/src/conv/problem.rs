@@ -163,10 +163,8 @@ fn expected(
         tolerance.absolute += 2.0 * 2f64.powi(-24) * (largest + 2.0);
     }
     let places = chosen.iter().flat_map(|&pixel| (0..channels).map(move |channel| pixel * channels + channel));
-    let expected = match all {
-        true => Expected::all(reference),
-        false => Expected::sample(pixels * channels, places.collect(), reference)?,
-    };
+    let expected =
+        if all { Expected::all(reference) } else { Expected::sample(pixels * channels, places.collect(), reference)? };
     Ok(expected.within(tolerance))
 }
 

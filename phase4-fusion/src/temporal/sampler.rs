@@ -463,10 +463,7 @@ impl<'n> Sampler<'n> {
         let end = stream.record_event()?;
         stream.synchronize()?;
         let (count, is_measured) = (starts.len().saturating_sub(1) as f64, starts.len() > 1);
-        let ms = match device.is_sim() || !is_measured {
-            true => None,
-            false => Some(f64::from(begin.elapsed_ms(&end)?) / count),
-        };
+        let ms = if device.is_sim() || !is_measured { None } else { Some(f64::from(begin.elapsed_ms(&end)?) / count) };
         let counted = begin.counts_until(&end).filter(|_| is_measured);
         let mut share = None;
         for kept in &self.state.tiles {

@@ -45,10 +45,11 @@ pub fn compare(gallery: &Gallery, device: &Device, program: &Path) -> Result<Tab
     let progress = Progress::new(gallery.entries.len() as u64, "");
     for entry in gallery.entries {
         progress.set_message(entry.name);
-        let [plain, tools] = match device.is_sim() {
-            true => [Cell::absent(NO_GPU), Cell::absent(NO_GPU)],
+        let [plain, tools] = if device.is_sim() {
+            [Cell::absent(NO_GPU), Cell::absent(NO_GPU)]
+        } else {
             // One after another, so that a race behaves as it does with nothing else on the GPU.
-            false => [gpu.plain(entry)?, gpu.tools(entry, &mut table)?],
+            [gpu.plain(entry)?, gpu.tools(entry, &mut table)?]
         };
         let row = table.row().set(KERNEL, entry.number).set(BUG, entry.title);
         row.set(PLAIN, plain).set(SANITIZER, tools).set(SIMULATOR, simulated(entry)?).complete();

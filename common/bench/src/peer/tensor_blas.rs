@@ -119,9 +119,10 @@ fn number(element: ElementType) -> blas::cudaDataType {
 fn scalars(integer: bool) -> [*const c_void; 2] {
     static FLOATS: [f32; 2] = [1.0, 0.0];
     static INTEGERS: [i32; 2] = [1, 0];
-    match integer {
-        true => [0, 1].map(|at| std::ptr::from_ref(&INTEGERS[at]).cast()),
-        false => [0, 1].map(|at| std::ptr::from_ref(&FLOATS[at]).cast()),
+    if integer {
+        [0, 1].map(|at| std::ptr::from_ref(&INTEGERS[at]).cast())
+    } else {
+        [0, 1].map(|at| std::ptr::from_ref(&FLOATS[at]).cast())
     }
 }
 

@@ -132,14 +132,14 @@ impl Handle {
         for (dim, size) in dims.iter_mut().zip(tensor.dims4()?) {
             *dim = self.int(size)?;
         }
-        match tensor.is_empty() {
-            false => Ok(dims),
-            true => Err(Error::Unsupported {
+        if tensor.is_empty() {
+            return Err(Error::Unsupported {
                 what: format!("cuDNN on a tensor {:?}", tensor.shape()),
                 device: self.stream.device().short_name(),
                 reason: "it does not take empty tensors".to_owned(),
-            }),
+            });
         }
+        Ok(dims)
     }
 }
 
