@@ -92,7 +92,10 @@ pub fn kernels(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Bytes to ship for a text: gzip without a time or a name, so the same on every machine.
-pub(crate) fn compress(ptx: &str) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// None in practice: memory takes all that is written.
+pub fn compress(ptx: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzEncoder::new(ptx.as_bytes(), Compression::best()).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError, PinnedHostSlice, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, PinnedHostSlice, sys};
 
 use super::driver::error;
 use crate::error::Result;

@@ -12,7 +12,7 @@ use crate::tables::linear_relu::{self, versions};
 use crate::tables::resnet::{self, by};
 
 use Amount::{Close, Same, Within};
-use Figure::{Constant, Less, Limit, More, Ratio};
+use Figure::{Constant, Limit, More, Ratio};
 
 /// The size that the story of the linear layer is about.
 pub(in super::super) const STORY: &str = "1024×784→2048";
