@@ -813,7 +813,7 @@ impl Kernel {
         let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
         let told = observe.trace.is_some() || observe.watch.is_some();
         if !launch.sanitised && !observe.profile && !told {
-            let (counts, _, fault) = exec::run(&launch, device.workers, || exec::Plain);
+            let (counts, _, fault) = exec::run(&launch, device.workers, || exec::watch::monitor::Plain);
             return match fault {
                 Some(fault) => Err(LaunchError::Fault(fault)),
                 None => Ok(Observation { report: counts.into(), ..Observation::default() }),
@@ -823,12 +823,12 @@ impl Kernel {
             launch.check_place(request.block, request.warp).map_err(failed)?;
         }
         let debugger = match &observe.watch {
-            Some(request) => Some(Box::new(exec::debugger::Debugger::new(&launch, request).map_err(failed)?)),
+            Some(request) => Some(Box::new(exec::watch::debugger::Debugger::new(&launch, request).map_err(failed)?)),
             None => None,
         };
         let debugger = Mutex::new(debugger); // the one worker takes it
         let mut workers = if launch.sanitised || told { 1 } else { device.workers };
-        let counters = exec::profiler::Profiler::bytes(&launch);
+        let counters = exec::watch::profiler::Profiler::bytes(&launch);
         while observe.profile && !launch.account.take_quietly(Use::Records, counters * workers as u64) {
             workers /= 2;
             if workers == 0 {
@@ -836,16 +836,16 @@ impl Kernel {
                 return Err(LaunchError::Fault(launch.reached(Reached { kind: FaultKind::MemoryLimit, message })));
             }
         }
-        let monitor = || exec::Watch {
-            sanitiser: launch.sanitised.then(|| Box::new(exec::sanitise::Sanitiser::new(&launch))),
-            profiler: observe.profile.then(|| Box::new(exec::profiler::Profiler::new(&launch))),
-            tracer: observe.trace.as_ref().map(|request| Box::new(exec::tracer::Tracer::new(&launch, request))),
+        let monitor = || exec::watch::Watch {
+            sanitiser: launch.sanitised.then(|| Box::new(exec::watch::sanitise::Sanitiser::new(&launch))),
+            profiler: observe.profile.then(|| Box::new(exec::watch::profiler::Profiler::new(&launch))),
+            tracer: observe.trace.as_ref().map(|request| Box::new(exec::watch::tracer::Tracer::new(&launch, request))),
             debugger: debugger.lock().unwrap_or_else(PoisonError::into_inner).take(),
         };
         let (counts, monitors, fault) = exec::run(&launch, workers, monitor);
         let mut observation = Observation { report: counts.into(), ..Observation::default() };
         let mut profilers = Vec::new();
-        for exec::Watch { sanitiser, profiler, tracer, debugger } in monitors {
+        for exec::watch::Watch { sanitiser, profiler, tracer, debugger } in monitors {
             if let Some(mut sanitiser) = sanitiser {
                 observation.touched.extend(sanitiser.take_touched());
                 observation.findings.extend(sanitiser.into_findings());
@@ -864,7 +864,7 @@ impl Kernel {
             // A sanitiser has it among its findings.
             Some(fault) if !launch.sanitised => Err(LaunchError::Fault(fault)),
             _ => {
-                observation.profile = observe.profile.then(|| exec::profiler::profile(&launch, profilers));
+                observation.profile = observe.profile.then(|| exec::watch::profiler::profile(&launch, profilers));
                 Ok(observation)
             }
         }

@@ -58,7 +58,7 @@
 //! 1. Its family in `lower/opcodes/` learns the mnemonic, its modifiers and its operands. Where a function of [`scalar`] on
 //!    each lane will do, it emits that (`Lanewise`), and no more is needed.
 //! 2. Otherwise `ir/op.rs` gets an operation, and `ir/facts.rs` its line: class, floating-point operations, registers written.
-//! 3. `exec/interpret.rs` gets its arm, or `together`, `matrix` … one of theirs.
+//! 3. `exec/run/interpret.rs` gets its arm, or `together`, `matrix` … one of theirs.
 //!
 //! Profiler, debugger and trace follow. Tests stand in `tests/instructions/`, a small PTX file per family, with expected values.
 //!

@@ -1,6 +1,6 @@
 //! What a launch asked of the hardware: counters, for the kernel and for each line of its source.
 //!
-//! How they are counted is said in `exec::profiler`; here they are named, added up and shown. A counter that Nsight Compute
+//! How they are counted is said in `exec::watch::profiler`; here they are named, added up and shown. A counter that Nsight Compute
 //! has too carries its name there ([`Profile::metrics`]). Requests, sectors and wavefronts are properties of addresses and
 //! are the hardware's; instructions are those of the PTX, of which the hardware runs a translation.
 

@@ -1,0 +1,64 @@
+//! What an instruction that is not plain arithmetic may need.
+
+use crate::exec::state::block::Block;
+use crate::exec::state::launch::{At, Launch};
+use crate::exec::state::problem::Problem;
+use crate::exec::state::rows::Rows;
+use crate::exec::state::warp::{Frame, Warp};
+use crate::exec::watch::monitor::Monitor;
+use crate::ir::P;
+
+/// What an instruction that is not plain arithmetic may need.
+pub(crate) struct Context<'c, 'l, M> {
+    pub warp: &'c mut Warp,
+    pub block: &'c mut Block,
+    pub launch: &'c Launch<'l>,
+    pub frame: Frame,
+    pub monitor: &'c mut M,
+    pub pc: usize,
+}
+
+impl<'c, M: Monitor> Context<'c, '_, M> {
+    #[inline(always)]
+    pub(crate) fn at(&self) -> At<'c> {
+        At { launch: self.launch, block: self.block.index, warp: self.warp.number, pc: self.pc }
+    }
+
+    /// Hands a problem to the sanitiser, which goes on; without one it is an error.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn report(&mut self, problem: Box<Problem>) -> Result<(), Box<Problem>> {
+        let at = self.at();
+        match self.monitor.sanitiser() {
+            Some(sanitiser) => {
+                sanitiser.report(at, *problem);
+                Ok(())
+            }
+            None => Err(problem),
+        }
+    }
+
+    pub(crate) fn rows(&mut self) -> Rows {
+        self.warp.frame_rows(self.frame)
+    }
+
+    pub(crate) fn predicate(&mut self, p: P) -> &mut u32 {
+        &mut self.warp.predicates[(self.frame.predicates + p) as usize]
+    }
+
+    /// Offset of the frame in local memory.
+    pub(crate) fn frame_local(&self) -> u32 {
+        self.frame.local
+    }
+}
+
+/// How a warp goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// The instruction is done when other warps of the warpgroup have come so far.
+    WaitForWarps,
+}
+
+/// A problem and the instruction it happened at.
+pub(crate) type Fail = (Box<Problem>, usize);

@@ -1,0 +1,465 @@
+//! Blocks over the host's cores, and the warps of a block in turn.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::interpret;
+use super::mbarrier::{starved, waits_in_vain};
+use crate::exec::state::barrier::{BARRIERS, BarrierState};
+use crate::exec::state::block::Block;
+use crate::exec::state::cluster::Cluster;
+use crate::exec::state::launch::{Counts, Launch, MAX_BEGUN, lock};
+use crate::exec::state::problem::Problem;
+use crate::exec::state::warp::Waiting;
+use crate::exec::watch::monitor::Monitor;
+use crate::fault::{Fault, FaultKind};
+use crate::ir::CLUSTER_BARRIER;
+use crate::limits::{Reached, Use};
+
+/// Turns of all its warps after which a cluster lets others run.
+const QUANTUM: u32 = 64;
+
+/// Host memory that blocks which have begun may take together, unless the fewest that are useful take more.
+const MAX_BEGUN_BYTES: u64 = 1 << 30;
+
+/// Blocks that may have begun whatever they take, where no limit of memory is set.
+const MIN_BEGUN: u64 = 16;
+
+enum Outcome {
+    Done,
+    /// The cluster used up its turns; more than one may be waiting for another.
+    Yielded,
+}
+
+impl Cluster {
+    /// Gives each warp of each block a turn, over and over, until all are done or the cluster's turns are used up.
+    fn run<M: Monitor>(
+        &mut self,
+        launch: &Launch<'_>,
+        meter: &mut Meter<'_, '_>,
+        monitor: &mut M,
+    ) -> Result<Outcome, Box<Fault>> {
+        for _ in 0..QUANTUM {
+            let mut round = Round { done: true, moved: false };
+            for rank in 0..self.blocks.len() {
+                self.with_peers(rank, |block| block.run(launch, meter, monitor, &mut round))?;
+            }
+            if self.completes_barrier() {
+                round.moved = true;
+                for block in &mut self.blocks {
+                    block.leave_cluster_barrier(launch, monitor);
+                }
+            }
+            if round.done {
+                for rank in 0..self.blocks.len() {
+                    self.with_peers(rank, |block| block.finish_transfers(launch, monitor))?;
+                }
+                return Ok(Outcome::Done);
+            }
+            if !round.moved {
+                return Err(self.deadlock(launch));
+            }
+            if let Some(fault) = starved(self, launch) {
+                return Err(fault);
+            }
+        }
+        Ok(Outcome::Yielded)
+    }
+
+    /// Nothing can move.
+    fn deadlock(&self, launch: &Launch<'_>) -> Box<Fault> {
+        let mut waiting = self.blocks.iter().filter_map(|block| Some((block, block.first_waiting()?)));
+        // What waits for its own block says more than what waits for the cluster.
+        let of_cluster = |waiting: &Waiting| waiting.barrier == Some(CLUSTER_BARRIER);
+        let first = waiting.clone().find(|(_, (_, waiting))| !of_cluster(waiting)).or_else(|| waiting.next());
+        match first {
+            Some((block, (warp, waiting))) if of_cluster(&waiting) => {
+                let [arrived, live] = self.arrivals();
+                let message = format!(
+                    "the cluster's barrier is reached by {arrived} of {live} threads, and the others never come"
+                );
+                let problem = Problem::new(FaultKind::BarrierDivergence, waiting.lanes, message);
+                Box::new(launch.fault(*problem, waiting.pc, block.index, warp))
+            }
+            Some((block, (warp, waiting))) => block.deadlock(launch, warp, waiting),
+            None => {
+                let problem = Problem::new(FaultKind::BarrierDivergence, 1, "the block cannot go on");
+                Box::new(launch.fault(*problem, 0, self.blocks[0].index, 0))
+            }
+        }
+    }
+}
+
+/// What a turn of all warps came to.
+struct Round {
+    done: bool,
+    /// An instruction was executed, or a barrier is complete.
+    moved: bool,
+}
+
+impl Block {
+    /// Gives each warp a turn.
+    fn run<M: Monitor>(
+        &mut self,
+        launch: &Launch<'_>,
+        meter: &mut Meter<'_, '_>,
+        monitor: &mut M,
+        round: &mut Round,
+    ) -> Result<(), Box<Fault>> {
+        for number in 0..self.warps.len() {
+            let mut warps = std::mem::take(&mut self.warps);
+            let before = self.counts.warp_instructions;
+            let result = interpret::run(&mut warps[number], self, launch, monitor);
+            let used = self.counts.warp_instructions - before + std::mem::take(&mut self.charged);
+            if warps[number].is_done() {
+                self.pool.release(&mut warps[number]);
+            } else {
+                round.done = false;
+            }
+            if launch.account.is_limited() {
+                warps[number].account(launch);
+                let _ = launch.account.adjust(Use::Blocks, &mut self.accounted, self.arrival_bytes);
+            }
+            self.warps = warps;
+            let reached = meter.charge(used);
+            round.moved |= result?;
+            if let Some(reached) = reached {
+                return Err(self.stopped(launch, reached));
+            }
+            if self.barriers_touched {
+                self.barriers_touched = false;
+                round.moved |= self.complete_barriers(launch, monitor);
+            }
+        }
+        Ok(())
+    }
+
+    /// The cluster's barrier is complete: its warps that wait there go on.
+    fn leave_cluster_barrier<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) {
+        for number in 0..self.warps.len() {
+            let released = self.warps[number].release(launch, CLUSTER_BARRIER, BarrierState::default());
+            if released != 0 {
+                monitor.released(self, number as u32, released, CLUSTER_BARRIER);
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.cluster_waited(launch, self, number as u32, released);
+                }
+            }
+        }
+    }
+
+    /// The first of its warps that waits, and where: rather one that waits for registers, since the others then wait for it.
+    fn first_waiting(&self) -> Option<(u32, Waiting)> {
+        let mut waiting = self.warps.iter().filter_map(|warp| Some((warp.number, warp.waiting()?)));
+        waiting.clone().find(|(_, waiting)| waiting.registers).or_else(|| waiting.next())
+    }
+
+    /// Lets go the warps whose barrier is full; says whether there was one.
+    fn complete_barriers<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) -> bool {
+        let mut any = false;
+        for id in 0..BARRIERS {
+            let barrier = self.barriers[id];
+            let expected = if barrier.expected == 0 { self.live } else { barrier.expected };
+            if barrier.arrived == 0 || barrier.arrived < expected {
+                continue;
+            }
+            any = true;
+            self.barriers[id] = BarrierState::default();
+            let mut warps = std::mem::take(&mut self.warps);
+            if let Some(sanitiser) = monitor.sanitiser() {
+                sanitiser.gathered(launch, self, &warps, id as u32);
+            }
+            for warp in &mut warps {
+                let released = warp.release(launch, id as u32, barrier);
+                if released != 0 {
+                    monitor.released(self, warp.number, released, id as u32);
+                }
+                if released != 0
+                    && let Some(sanitiser) = monitor.sanitiser()
+                {
+                    sanitiser.released(launch, self, warp.number, released, id as u32, barrier.expected == 0);
+                }
+            }
+            self.warps = warps;
+            if let Some(sanitiser) = monitor.sanitiser() {
+                sanitiser.completed(self, id as u32, barrier.expected == 0);
+            }
+        }
+        any
+    }
+
+    /// Nothing can move: some threads of a warp wait for a barrier that others never reach.
+    fn deadlock(&self, launch: &Launch<'_>, warp: u32, waiting: Waiting) -> Box<Fault> {
+        let mut problem = match waiting.barrier {
+            Some(id) => {
+                let barrier = self.barriers[id as usize];
+                let expected = if barrier.expected == 0 { self.live } else { barrier.expected };
+                let message = format!(
+                    "barrier {id} is reached by {} of {expected} threads, and the others never come",
+                    barrier.arrived
+                );
+                let threads = launch.threads();
+                let mut problem = Problem::new(FaultKind::BarrierDivergence, waiting.lanes, message);
+                if self.live < threads {
+                    problem =
+                        problem.note(format!("{} of {threads} threads of the block have exited", threads - self.live));
+                }
+                problem
+            }
+            None if waiting.registers => {
+                let message = "a setmaxnreg.inc waits for registers that no warp of the block gives up";
+                Problem::new(FaultKind::Deadlock, waiting.lanes, message).note(self.pool.describe())
+            }
+            None if waiting.warpgroup => {
+                let message = "a wait for wgmma.mma_async that other warps of the warpgroup never execute";
+                Problem::new(FaultKind::InvalidWgmma, waiting.lanes, message)
+            }
+            None => {
+                let missing = waiting.members & !waiting.lanes;
+                let message = format!(
+                    "a warp-level instruction names lanes that never reach it: {missing:#010x} of its mask {:#010x}",
+                    waiting.members
+                );
+                Problem::new(FaultKind::InvalidMask, waiting.lanes, message)
+            }
+        };
+        // Where one of the others is.
+        for other in &self.warps {
+            if let Some((pc, lanes)) = other.elsewhere(waiting.pc) {
+                problem = problem.note(launch.whereabouts(pc, self.index, other.number, lanes, "waits"));
+                break;
+            }
+        }
+        Box::new(launch.fault(*problem, waiting.pc, self.index, warp))
+    }
+
+    /// The launch has reached a limit while this block ran: says where the first warp that is not done is.
+    fn stopped(&mut self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
+        let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
+        let Some((warp, pc, lanes)) = position else {
+            let (block, device) = (self.index.at, launch.device_of(self.index));
+            return Box::new(Fault { block, device, ..*launch.reached(reached) });
+        };
+        let mut problem = Problem::new(reached.kind, lanes, reached.message);
+        if let Some(note) = waits_in_vain(self, launch) {
+            problem = problem.note(note);
+        }
+        Box::new(launch.fault(*problem, pc, self.index, warp))
+    }
+}
+
+/// What a worker has used of the launch's budget and time.
+struct Meter<'q, 'l> {
+    launch: &'q Launch<'l>,
+    /// Instructions of all workers.
+    spent: &'q AtomicU64,
+    workers: u64,
+    /// Instructions that are not in `spent` yet.
+    held: u64,
+    /// How many may be held: few enough that all workers together stay within the budget.
+    room: u64,
+    /// Turns until the clock is looked at.
+    turns: u32,
+}
+
+impl<'q, 'l> Meter<'q, 'l> {
+    /// Instructions after which a worker tells the others.
+    const ROOM: u64 = 1 << 14;
+
+    /// Turns after which a worker looks at the clock, however short they are: that takes as long as an instruction or two.
+    const TURNS: u32 = 16;
+
+    fn new(launch: &'q Launch<'l>, spent: &'q AtomicU64, workers: usize) -> Self {
+        let mut meter = Self { launch, spent, workers: workers.max(1) as u64, held: 0, room: 0, turns: 0 };
+        meter.set_room(spent.load(Ordering::Relaxed));
+        meter
+    }
+
+    fn set_room(&mut self, total: u64) {
+        self.room = (self.launch.budget.saturating_sub(total) / self.workers).min(Self::ROOM);
+    }
+
+    /// Charges the instructions of a turn. Returns the limit that the launch has reached, if any.
+    #[inline]
+    fn charge(&mut self, used: u64) -> Option<Reached> {
+        self.held += used;
+        if self.held > self.room {
+            let total = self.spent.fetch_add(self.held, Ordering::Relaxed) + self.held;
+            self.held = 0;
+            if total > self.launch.budget {
+                let message = format!("more than {} warp instructions were executed", self.launch.budget);
+                return Some(Reached { kind: FaultKind::Budget, message });
+            }
+            self.set_room(total);
+        }
+        if self.launch.account.is_free() {
+            return None;
+        }
+        self.turns += 1;
+        if used >= 256 || self.turns >= Self::TURNS {
+            self.turns = 0;
+            if let Some(reached) = self.launch.account.out_of_time() {
+                return Some(reached);
+            }
+        }
+        self.launch.account.out_of_memory()
+    }
+}
+
+/// Clusters that still have to run.
+struct Queue {
+    /// The next fresh one; changed under the lock of `begun`.
+    next: AtomicU64,
+    total: u64,
+    /// Those that had a turn and are not done.
+    begun: Mutex<VecDeque<Cluster>>,
+    /// The lowest cluster that is known to be at fault: those below it still run, so that the same one is reported each time.
+    faulty: AtomicU64,
+    spent: AtomicU64,
+    /// The fault of the lowest cluster.
+    fault: Mutex<Option<(u64, Box<Fault>)>>,
+    counts: Mutex<Counts>,
+    /// Clusters that may have begun and not ended.
+    max_begun: usize,
+    /// The launch has reached a limit: no cluster gets another turn.
+    stopped: AtomicBool,
+    /// A cluster could not begin for want of host memory.
+    starved: AtomicBool,
+}
+
+impl Queue {
+    /// The next cluster to run: a fresh one, unless too many have begun.
+    fn take(&self, launch: &Launch<'_>, spare: &mut Option<Cluster>) -> Option<Cluster> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut begun = lock(&self.begun);
+        if begun.len() < self.max_begun {
+            let number = self.next.load(Ordering::Relaxed);
+            if number < self.total.min(self.faulty.load(Ordering::Relaxed)) {
+                // A cluster's memory is taken once: those that follow it here use it again.
+                let room = || launch.account.take_quietly(Use::Blocks, cluster_bytes(launch)).then(Cluster::default);
+                if let Some(mut cluster) = spare.take().or_else(room) {
+                    self.next.store(number + 1, Ordering::Relaxed);
+                    drop(begun);
+                    cluster.reset(launch, number);
+                    return Some(cluster);
+                }
+                self.starved.store(true, Ordering::Relaxed);
+            }
+        }
+        begun.pop_front()
+    }
+}
+
+/// Host memory that a cluster takes when it begins.
+fn cluster_bytes(launch: &Launch<'_>) -> u64 {
+    u64::from(launch.cluster_blocks()) * launch.block_bytes()
+}
+
+/// Runs all blocks of a launch, each worker with a monitor of its own, and returns those with the counts and the fault
+/// that ended it, if one did.
+pub(crate) fn run<M: Monitor>(
+    launch: &Launch<'_>,
+    workers: usize,
+    monitor: impl Fn() -> M + Sync,
+) -> (Counts, Vec<M>, Option<Box<Fault>>) {
+    let total = launch.all_clusters();
+    let queue = Queue {
+        next: AtomicU64::new(0),
+        total,
+        begun: Mutex::new(VecDeque::new()),
+        faulty: AtomicU64::new(u64::MAX),
+        spent: AtomicU64::new(0),
+        fault: Mutex::new(None),
+        counts: Mutex::new(Counts::default()),
+        max_begun: (MAX_BEGUN_BYTES / cluster_bytes(launch)).clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize,
+        stopped: AtomicBool::new(false),
+        starved: AtomicBool::new(false),
+    };
+    let workers = workers.min(usize::try_from(total).unwrap_or(usize::MAX));
+    let monitors = Mutex::new(Vec::new());
+    let work = || {
+        let mut monitor = monitor();
+        work(launch, &queue, workers, &mut monitor);
+        lock(&monitors).push(monitor);
+    };
+    if workers <= 1 {
+        work();
+    } else {
+        rayon::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|_| work());
+            }
+        });
+    }
+    let mut fault = lock(&queue.fault).take().map(|(_, fault)| fault);
+    let unfinished = queue.starved.into_inner() && queue.next.into_inner() < total && !queue.stopped.into_inner();
+    if fault.is_none() && unfinished {
+        let _ = launch.account.take(Use::Blocks, cluster_bytes(launch)); // refused: it says why
+        fault = launch.account.out_of_memory().map(|reached| launch.reached(reached));
+    }
+    let monitors = monitors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (*lock(&queue.counts), monitors, fault)
+}
+
+/// One worker: fresh clusters first, then those that had a turn.
+fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor: &mut M) {
+    let mut meter = Meter::new(launch, &queue.spent, workers);
+    let mut spare = None;
+    let mut counts = Counts::default();
+    while let Some(mut cluster) = queue.take(launch, &mut spare) {
+        if cluster.number > queue.faulty.load(Ordering::Relaxed) {
+            spare = Some(cluster);
+            continue;
+        }
+        let outcome = cluster.run(launch, &mut meter, monitor);
+        if !matches!(outcome, Ok(Outcome::Yielded))
+            && let Some(sanitiser) = monitor.sanitiser()
+        {
+            let stuck = outcome.as_ref().is_err_and(|fault| fault.kind == FaultKind::BarrierDivergence);
+            for block in &cluster.blocks {
+                if stuck {
+                    sanitiser.stuck(launch, block);
+                }
+                sanitiser.ended(launch, block);
+            }
+        }
+        match outcome {
+            Ok(Outcome::Done) => {
+                for block in &cluster.blocks {
+                    counts.warp_instructions += block.counts.warp_instructions;
+                    counts.lane_instructions += block.counts.lane_instructions;
+                }
+                spare = Some(cluster);
+            }
+            Ok(Outcome::Yielded) => lock(&queue.begun).push_back(cluster),
+            Err(fault) => {
+                let over = matches!(fault.kind, FaultKind::Budget | FaultKind::TimeLimit | FaultKind::MemoryLimit);
+                if over {
+                    queue.stopped.store(true, Ordering::Relaxed);
+                }
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    // This cluster is over. The others go on, unless the launch has reached a limit.
+                    sanitiser.collect(*fault);
+                    if over {
+                        break;
+                    }
+                    spare = Some(cluster);
+                    continue;
+                }
+                let mut first = lock(&queue.fault);
+                if first.as_ref().is_none_or(|(number, _)| cluster.number < *number) {
+                    *first = Some((cluster.number, fault));
+                }
+                queue.faulty.fetch_min(cluster.number, Ordering::Relaxed);
+                drop(first);
+                spare = Some(cluster);
+            }
+        }
+    }
+    let mut sum = lock(&queue.counts);
+    sum.warp_instructions += counts.warp_instructions;
+    sum.lane_instructions += counts.lane_instructions;
+}

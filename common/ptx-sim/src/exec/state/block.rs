@@ -1,0 +1,86 @@
+//! A block that is being run.
+
+use super::barrier::{BARRIERS, BarrierState};
+use super::copies::AsyncArrival;
+use super::launch::{BlockIndex, Counts, Launch};
+use super::products::Wgmmas;
+use super::registers::Pool;
+use super::shadow::BlockShadow;
+use super::transfers::Transfers;
+use super::warp::Warp;
+
+/// A block that is being run.
+#[derive(Default)]
+pub(crate) struct Block {
+    pub number: u64,
+    pub index: BlockIndex,
+    /// Number of its cluster, and its rank there.
+    pub cluster: u64,
+    pub rank: u32,
+    /// The blocks of its cluster by rank, while it runs; in its own place there is an empty one. Of a cluster of one block
+    /// there are none.
+    pub peers: Vec<Block>,
+    /// Shared memory, in words for its alignment.
+    pub shared: Vec<u128>,
+    /// Its size in bytes.
+    pub shared_bytes: u64,
+    pub warps: Vec<Warp>,
+    pub barriers: [BarrierState; BARRIERS],
+    /// Arrivals at mbarriers that wait for copies.
+    pub arrivals: Vec<AsyncArrival>,
+    /// Bulk copies under way.
+    pub transfers: Transfers,
+    /// Bytes of host memory that both take, and those that the launch's account knows of.
+    pub(crate) arrival_bytes: u64,
+    pub(crate) accounted: u64,
+    /// Products of its warpgroups.
+    pub(crate) wgmmas: Wgmmas,
+    /// Threads that have not exited.
+    pub live: u32,
+    /// A thread exited or came to a barrier since completion was last looked for.
+    pub barriers_touched: bool,
+    /// A thread exited or arrived at the cluster's barrier since its completion was last looked for.
+    pub cluster_touched: bool,
+    pub counts: Counts,
+    /// Work besides the instructions counted, in as many instructions as it costs.
+    pub charged: u64,
+    /// Waits at mbarriers in vain since a warp did anything else, and whether one did since that was last looked for.
+    pub(crate) vain_waits: u64,
+    pub(crate) busy: bool,
+    /// What `setmaxnreg` deals out.
+    pub(crate) pool: Pool,
+    /// What a sanitiser knows of the block.
+    pub shadow: Option<Box<BlockShadow>>,
+}
+
+impl Block {
+    /// Makes this the block of that number, about to begin.
+    pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        self.number = number;
+        self.index = launch.block_index(number);
+        self.rank = launch.rank(self.index.at);
+        self.shared_bytes = launch.shared_bytes().into();
+        self.shared.clear();
+        self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
+        let threads = launch.threads();
+        self.warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
+        for (number, warp) in self.warps.iter_mut().enumerate() {
+            let lanes = (threads - number as u32 * 32).min(32);
+            warp.reset(launch, self.index.device, number as u32, lanes);
+        }
+        self.barriers = Default::default();
+        (self.barriers_touched, self.cluster_touched) = (false, false);
+        self.arrivals.clear();
+        self.transfers.reset();
+        self.arrival_bytes = 0;
+        self.wgmmas.reset(threads);
+        self.live = threads;
+        self.counts = Counts::default();
+        self.charged = launch.block_cost();
+        (self.vain_waits, self.busy) = (0, false);
+        self.pool = Pool::new(launch);
+        if launch.sanitised {
+            self.shadow.get_or_insert_default().reset(launch, number);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A cluster: blocks that run together, on one core of the host, and reach into each other's shared memory.
+//!
+//! While a block of a cluster runs, its peers are in [`Block::peers`]. A launch without clusters has a block in each, and none
+//! of this costs it anything.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use super::asynchrony::Asynchrony;
+use super::block::Block;
+use super::launch::Launch;
+use crate::ir::*;
+
+/// Blocks that run together.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    pub(crate) number: u64,
+    /// By rank.
+    pub(crate) blocks: Vec<Block>,
+    /// How often it was looked whether the cluster stands still, and what it was like at one of these looks.
+    pub(crate) looks: u32,
+    seen: u64,
+}
+
+/// Looks after which a cluster whose registers change, as those of a thread that counts its questions or reads the clock, is not
+/// looked at any more.
+const MAX_LOOKS: u32 = 16;
+
+impl Cluster {
+    /// Makes this the cluster of that number, about to begin.
+    pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        self.number = number;
+        self.looks = 0;
+        self.blocks.resize_with(launch.cluster_blocks() as usize, Block::default);
+        for (rank, block) in (0..).zip(&mut self.blocks) {
+            block.reset(launch, launch.block_of_cluster(number, rank));
+            block.cluster = number;
+        }
+    }
+
+    /// Lets a block run while it has the others at hand.
+    pub(crate) fn with_peers<T>(&mut self, rank: usize, run: impl FnOnce(&mut Block) -> T) -> T {
+        if self.blocks.len() == 1 {
+            return run(&mut self.blocks[0]);
+        }
+        let mut block = std::mem::take(&mut self.blocks[rank]);
+        block.peers = std::mem::take(&mut self.blocks);
+        let result = run(&mut block);
+        self.blocks = std::mem::take(&mut block.peers);
+        self.blocks[rank] = block;
+        result
+    }
+
+    /// Whether all threads that are left have arrived at the cluster's barrier: then it is complete, and those that wait
+    /// there may go on.
+    pub(crate) fn completes_barrier(&mut self) -> bool {
+        let mut touched = false;
+        for block in &mut self.blocks {
+            touched |= std::mem::take(&mut block.cluster_touched);
+        }
+        let warps = || self.blocks.iter().flat_map(|block| &block.warps);
+        let complete = touched
+            && warps().all(|warp| warp.live & !warp.cluster.arrived == 0)
+            && warps().any(|warp| warp.cluster.arrived != 0);
+        if complete {
+            self.blocks.iter_mut().flat_map(|block| &mut block.warps).for_each(|warp| warp.cluster.arrived = 0);
+        }
+        complete
+    }
+
+    /// Whether the warps, which have done nothing since the last look but ask mbarriers in vain, are where they were before: then
+    /// they will be there again and again.
+    pub(crate) fn stands_still(&mut self, launch: &Launch<'_>) -> bool {
+        // Copies that are made at some turn come without being asked for.
+        if matches!(launch.asynchrony, Asynchrony::Seeded(_)) || self.looks > MAX_LOOKS {
+            return false;
+        }
+        let mut state = DefaultHasher::new();
+        self.blocks.iter().flat_map(|block| &block.warps).for_each(|warp| warp.hash_state(&mut state));
+        let now = state.finish();
+        if self.looks > 0 && self.seen == now {
+            return true;
+        }
+        // What it is like is compared with looks 1, 2, 4, 8 …, so that a loop of several turns is noticed too.
+        if self.looks.is_power_of_two() || self.looks == 0 {
+            self.seen = now;
+        }
+        self.looks += 1;
+        false
+    }
+
+    /// How many threads have arrived at the cluster's barrier, of how many that are left.
+    pub(crate) fn arrivals(&self) -> [u32; 2] {
+        let warps = self.blocks.iter().flat_map(|block| &block.warps);
+        warps.fold([0; 2], |[arrived, live], warp| {
+            [arrived + (warp.live & warp.cluster.arrived).count_ones(), live + warp.live.count_ones()]
+        })
+    }
+}
+
+/// The block whose shared memory an address is in, by what stands above its offset there.
+pub(crate) enum Owner {
+    Own,
+    /// The block of that rank.
+    Peer(u32),
+}
+
+impl Owner {
+    /// `code`: the address from [`CLUSTER_RANK`] on. `None`: the cluster has no such block.
+    pub(crate) fn of(block: &Block, code: u64) -> Option<Self> {
+        let Some(rank) = code.checked_sub(1) else { return Some(Self::Own) };
+        if rank == u64::from(block.rank) {
+            Some(Self::Own)
+        } else {
+            (rank < block.peers.len() as u64).then_some(Self::Peer(rank as u32))
+        }
+    }
+}
+
+/// What an address of shared memory, be it of 32 bits or generic, has for a rank: 0 in the block's own, else the rank + 1.
+pub(crate) fn code_of(address: u64) -> u64 {
+    const CODES: u64 = 0xff;
+    address >> CLUSTER_RANK & CODES
+}
+
+/// The offset in its block's shared memory of an address there.
+pub(crate) fn offset_of(address: u64) -> u64 {
+    address & ((1 << CLUSTER_RANK) - 1)
+}
+
+/// The block whose shared memory an address is in, which has been checked.
+pub(crate) fn owner_of(block: &mut Block, address: u64) -> &mut Block {
+    match Owner::of(block, code_of(address)) {
+        Some(Owner::Peer(rank)) => &mut block.peers[rank as usize],
+        _ => block,
+    }
+}
+
+/// `getctarank`
+pub(crate) fn rank_of(block: &Block, address: u64) -> u32 {
+    match code_of(address) {
+        0 => block.rank,
+        code => code as u32 - 1,
+    }
+}

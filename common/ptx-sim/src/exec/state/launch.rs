@@ -1,0 +1,498 @@
+//! A launch: the kernel with everything that is the same for all its blocks, and what its places are called.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::asynchrony::Asynchrony;
+use super::problem::{Earlier, Problem};
+use crate::fault::{Fault, FaultKind, OtherAccess};
+use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
+use crate::limits::{Account, Reached};
+use crate::memory::{Allocation, DevicePtr, Heap, Snapshot, plural};
+use crate::texture::Objects;
+use crate::trace::Site;
+
+/// Bytes between shared variables of a sanitised launch. A multiple of 1024, so that every variable keeps its banks and its
+/// alignment: wgmma's tiles need no more than that.
+pub(crate) const RED_ZONE: u32 = 1024;
+
+/// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
+pub(crate) const MAX_BEGUN: usize = 1024;
+
+/// Bytes of a fresh block that cost as much as an instruction.
+const BYTES_AN_INSTRUCTION: u64 = 4096;
+
+/// Maximum number of calls of calls that a report names.
+const MAX_LINES: usize = 32;
+
+/// Bytes of a row of registers with what is known of it.
+pub(crate) const ROW_BYTES: u64 = 129;
+
+/// A kernel with everything that a launch settles.
+pub(crate) struct Launch<'a> {
+    pub program: &'a Program,
+    pub kernel: &'a KernelPart,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// The grids that run together, one per device; all have the same shape. Nearly always one.
+    pub members: Vec<Member<'a>>,
+    /// Blocks of a cluster along each axis; the grid's extents are multiples of them.
+    pub cluster: [u32; 3],
+    /// The launch or the kernel asks for clusters, be they of one block.
+    pub explicit_cluster: bool,
+    pub dynamic_shared: u32,
+    pub memory: Arc<Snapshot>,
+    /// What kernels allocate while they run.
+    pub heap: LaunchHeap<'a>,
+    /// Textures and surfaces.
+    pub objects: Arc<Objects>,
+    /// The PTX text and the name of its file, for faults.
+    pub source: &'a str,
+    pub file: &'a str,
+    pub budget: u64,
+    /// A sanitiser watches: shared variables stand apart, and what is written is kept track of.
+    pub sanitised: bool,
+    /// The sanitiser also notes which bytes are accessed.
+    pub touches: bool,
+    /// Work before the launch that some of its devices do not come after.
+    pub earlier: &'a [EarlierWork],
+    pub asynchrony: Asynchrony,
+    /// What kernels print.
+    pub output: &'a Mutex<String>,
+    pub started: std::time::Instant,
+    /// What the launch takes of the host.
+    pub account: Account<'a>,
+}
+
+/// Work before a joint launch that some of the launch's devices come after and others do not: these have to learn of it in the launch,
+/// from a device that does, before they touch the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierWork {
+    /// What it was, with the verb: ``kernel `fill` on stream 1 writes``.
+    pub what: String,
+    /// Where the allocation begins.
+    pub pointer: DevicePtr,
+    /// From there on.
+    pub bytes: Range<u64>,
+    /// It writes.
+    pub writes: bool,
+    /// By the launch's devices in order, whether each comes after it.
+    pub known_to: Vec<bool>,
+}
+
+/// What a grid has of its own, among those of a joint launch.
+pub(crate) struct Member<'a> {
+    pub params: Vec<u8>,
+    /// Addresses of the module's variables.
+    pub globals: &'a [u64],
+    /// Address of the grid's barrier; 0 of a launch that is not cooperative.
+    pub workspace: u64,
+}
+
+/// `blockIdx`, and the member of a joint launch whose grid that is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockIndex {
+    pub at: [u32; 3],
+    pub device: u32,
+}
+
+/// What a launch counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub warp_instructions: u64,
+    pub lane_instructions: u64,
+}
+
+impl Launch<'_> {
+    pub(crate) fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Registers of each thread of a kernel that says so, rounded up as hardware does.
+    pub(crate) fn registers(&self) -> Option<u32> {
+        self.kernel.max_registers.map(|count| count.min(256).next_multiple_of(8))
+    }
+
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        self.kernel.dynamic_base + self.red_zones() + self.dynamic_shared
+    }
+
+    /// Bytes of all red zones between shared variables together.
+    fn red_zones(&self) -> u32 {
+        if self.sanitised { self.kernel.static_variables.len() as u32 * RED_ZONE } else { 0 }
+    }
+
+    /// Where a shared variable stands in this launch that begins at `offset` in the kernel's layout.
+    pub(crate) fn shared_offset(&self, offset: u32) -> u32 {
+        if !self.sanitised {
+            return offset;
+        }
+        let statics = &self.kernel.static_variables;
+        let before = statics.partition_point(|variable| variable.offset + variable.bytes <= offset);
+        offset + before as u32 * RED_ZONE
+    }
+
+    /// The member of that number.
+    #[inline(always)]
+    pub(crate) fn member(&self, device: u32) -> &Member<'_> {
+        &self.members[device as usize]
+    }
+
+    /// Several devices run it together.
+    pub(crate) fn is_joint(&self) -> bool {
+        self.members.len() > 1
+    }
+
+    /// The device that a report names: none, unless there are several.
+    pub(crate) fn device_of(&self, block: BlockIndex) -> Option<u32> {
+        self.is_joint().then_some(block.device)
+    }
+
+    /// The blocks of a device, by their numbers.
+    pub(crate) fn blocks_of(&self, device: u32) -> Range<u64> {
+        let blocks = self.blocks_of_grid();
+        u64::from(device) * blocks..u64::from(device + 1) * blocks
+    }
+
+    /// The device of a block, by its number.
+    pub(crate) fn device_of_number(&self, block: u64) -> u32 {
+        (block / self.blocks_of_grid()) as u32
+    }
+
+    /// The value of a constant row on a device.
+    pub(crate) fn constant(&self, device: u32, value: ConstantValue) -> u64 {
+        match value {
+            ConstantValue::Bits(bits) => bits,
+            ConstantValue::Global(index, offset) => {
+                self.member(device).globals[index as usize].wrapping_add(offset as u64)
+            }
+            ConstantValue::Shared(index, offset) => {
+                let at = self.kernel.shared.get(&index).copied().unwrap_or(0);
+                u64::from(self.shared_offset(at)).wrapping_add(offset as u64)
+            }
+        }
+    }
+
+    /// Says what is wrong with a block index or a warp's number.
+    pub(crate) fn check_place(&self, block: [u32; 3], warp: Option<u32>) -> Result<(), String> {
+        let warps = self.threads().div_ceil(32);
+        if block.iter().zip(self.grid).any(|(index, extent)| *index >= extent) {
+            let ([x, y, z], [gx, gy, gz]) = (block, self.grid);
+            return Err(format!("there is no block ({x}, {y}, {z}) in a grid of {gx} × {gy} × {gz} blocks"));
+        }
+        match warp {
+            Some(warp) if warp >= warps => {
+                let threads = self.threads();
+                Err(format!(
+                    "there is no warp {warp} in a block of {threads} threads, which has {}",
+                    match warps {
+                        1 => "warp 0 only".to_owned(),
+                        _ => format!("warps 0 to {}", warps - 1),
+                    }
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Blocks of one grid.
+    fn blocks_of_grid(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Blocks of all grids.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks_of_grid() * self.members.len() as u64
+    }
+
+    /// Clusters of all grids.
+    pub(crate) fn all_clusters(&self) -> u64 {
+        self.blocks() / u64::from(self.cluster_blocks())
+    }
+
+    /// Block number in launch order, the grids one after the other, to `blockIdx`.
+    pub(crate) fn block_index(&self, number: u64) -> BlockIndex {
+        let [x, y, _] = self.grid.map(u64::from);
+        let within = number % self.blocks_of_grid();
+        let at = [(within % x) as u32, (within / x % y) as u32, (within / (x * y)) as u32];
+        BlockIndex { at, device: self.device_of_number(number) }
+    }
+
+    /// Blocks of a cluster.
+    pub(crate) fn cluster_blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// The grid's extents, counted in clusters.
+    pub(crate) fn clusters(&self) -> [u32; 3] {
+        std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis])
+    }
+
+    /// The number, in launch order, of the block of that rank in a cluster, which has a number too.
+    pub(crate) fn block_of_cluster(&self, cluster: u64, rank: u32) -> u64 {
+        // A joint launch takes turns at its grids, so that all of them are under way.
+        let devices = self.members.len() as u64;
+        let (cluster, device) = (cluster / devices, cluster % devices);
+        let [cx, cy, _] = self.clusters().map(u64::from);
+        let [sx, sy, sz] = self.cluster.map(u64::from);
+        let rank = u64::from(rank);
+        let x = cluster % cx * sx + rank % sx;
+        let y = cluster / cx % cy * sy + rank / sx % sy;
+        let z = cluster / (cx * cy) * sz + rank / (sx * sy);
+        let [gx, gy, _] = self.grid.map(u64::from);
+        device * self.blocks_of_grid() + (z * gy + y) * gx + x
+    }
+
+    /// A block's index in its cluster.
+    pub(crate) fn index_in_cluster(&self, block: [u32; 3]) -> [u32; 3] {
+        std::array::from_fn(|axis| block[axis] % self.cluster[axis])
+    }
+
+    /// The rank in its cluster of a block with that index there.
+    fn rank_of(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let [sx, sy, _] = self.cluster;
+        (z * sy + y) * sx + x
+    }
+
+    /// The rank of a block in its cluster.
+    pub(crate) fn rank(&self, block: [u32; 3]) -> u32 {
+        self.rank_of(self.index_in_cluster(block))
+    }
+
+    /// The lines that an instruction is from: its own, the call that this was inlined for, and so on up to the kernel's. Empty
+    /// where the PTX does not say.
+    fn lines(&self, place: &CodePlace) -> Vec<(&str, u32, u32)> {
+        let mut lines = Vec::new();
+        let mut next = place.loc.map(|loc| ((loc.file, loc.line, loc.column), place.call));
+        while let Some(((number, line, column), call)) = next
+            && lines.len() < MAX_LINES
+        {
+            let Some(path) = self.program.files.get(&number) else { break };
+            lines.push((path.as_str(), line, column));
+            let call = (call as usize).checked_sub(1).and_then(|at| self.program.inlined.get(at));
+            next = call.map(|call| (call.at, call.within));
+        }
+        lines
+    }
+
+    /// Which of [`Self::lines`] a reader looks for. A line that was inlined says little: it is the line that called it, and a
+    /// header's line says less, so it is the first call in the file that the kernel is in.
+    fn reader_line(lines: &[(&str, u32, u32)]) -> usize {
+        let kernel = lines.last().map(|(path, ..)| *path);
+        let call = lines.iter().skip(1).position(|(path, ..)| Some(*path) == kernel);
+        call.map_or(0, |at| at + 1)
+    }
+
+    /// Where an instruction is from.
+    pub(crate) fn site(&self, pc: usize) -> Site {
+        let place = self.program.places.get(pc).copied().unwrap_or_default();
+        let lines = self.lines(&place);
+        let at = Self::reader_line(&lines);
+        let shown = lines.get(at).copied();
+        let inlined_from = lines.first().filter(|_| at != 0).map(|(path, line, _)| ((*path).to_owned(), *line));
+        // An instruction may take several lines: up to its semicolon.
+        let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
+        let instruction = text.find(';').map_or(text, |end| &text[..=end]);
+        Site {
+            line: shown.map(|(_, line, _)| line),
+            column: shown.map_or(0, |(.., column)| column),
+            file: shown.map(|(path, ..)| path.to_owned()),
+            inlined_from,
+            ptx_line: place.ptx_line,
+            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            text: None,
+        }
+    }
+
+    /// The fault of the launch as a whole: at the kernel's first instruction.
+    pub(crate) fn reached(&self, Reached { kind, message }: Reached) -> Box<Fault> {
+        let first = self.program.functions[self.kernel.function as usize].start as usize;
+        Box::new(self.fault(*Problem::new(kind, 1, message), first, BlockIndex::default(), 0))
+    }
+
+    /// The time limit, if it has been reached, as the problem of the lanes of a warp.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn check_time(&self, lanes: u32) -> Result<(), Box<Problem>> {
+        match self.account.out_of_time() {
+            Some(Reached { kind, message }) => Err(Problem::new(kind, lanes, message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Host memory that a block takes when it begins.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        let function = &self.program.functions[self.kernel.function as usize];
+        let rows = u64::from(function.rows) + 1;
+        let local = u64::from(function.local_bytes) * 32 * if self.sanitised { 2 } else { 1 };
+        let warp = rows * ROW_BYTES + u64::from(function.predicates) * 4 + local + 1024;
+        u64::from(self.threads().div_ceil(32)) * warp + u64::from(self.shared_bytes()) + 1024
+    }
+
+    /// What the beginning of a block costs, in instructions.
+    pub(crate) fn block_cost(&self) -> u64 {
+        self.block_bytes() / BYTES_AN_INSTRUCTION
+    }
+
+    /// The fault of `lanes` of a warp at `pc`.
+    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: BlockIndex, warp: u32) -> Fault {
+        let site = self.site(pc);
+        let mut notes = problem.notes;
+        let lines = self.lines(&self.program.places.get(pc).copied().unwrap_or_default());
+        let (below, above) = lines.split_at(Self::reader_line(&lines));
+        notes.extend(below.iter().rev().map(|(path, line, _)| format!("inlined from {path}:{line}")));
+        notes.extend(above.iter().skip(1).map(|(path, line, _)| format!("called at {path}:{line}")));
+        let inlined = lines.iter().rev().map(|(path, line, _)| ((*path).to_owned(), *line));
+        let inlined = if lines.len() > 1 { inlined.collect() } else { Vec::new() };
+        let lane = problem.lanes.trailing_zeros().min(31);
+        Fault {
+            kind: problem.kind,
+            message: problem.message,
+            kernel: self.kernel.info.name.clone(),
+            line: site.line,
+            column: site.column,
+            file: site.file,
+            ptx: (self.file.to_owned(), site.ptx_line),
+            instruction: site.instruction,
+            block: block.at,
+            device: self.device_of(block),
+            thread: self.thread_index(warp * 32 + lane),
+            threads: problem.lanes.count_ones(),
+            address: problem.address,
+            notes,
+            inlined,
+            other: problem.other.map(|other| Box::new(self.other(other))),
+            count: u64::from(problem.lanes.count_ones()),
+        }
+    }
+
+    /// The other access of a race.
+    fn other(&self, other: Earlier) -> OtherAccess {
+        let threads = u64::from(self.threads());
+        let warp = (other.thread % threads / 32) as u32;
+        let mut problem = Problem::new(FaultKind::SharedRace, 1 << (other.thread % threads % 32), "");
+        problem.notes.clear();
+        let place = self.fault(*problem, other.pc, self.block_index(other.thread / threads), warp);
+        OtherAccess {
+            what: other.what,
+            file: place.file,
+            line: place.line,
+            column: place.column,
+            ptx: place.ptx,
+            block: place.block,
+            device: place.device,
+            thread: place.thread,
+        }
+    }
+
+    /// In words, where the first of `lanes` is: "thread (0, 0, 0) waits at reduce.cu:12".
+    pub(crate) fn whereabouts(&self, pc: usize, block: BlockIndex, warp: u32, lanes: u32, verb: &str) -> String {
+        let place = self.fault(*Problem::new(FaultKind::BarrierDivergence, lanes, ""), pc, block, warp);
+        let [x, y, z] = place.thread;
+        let at = match (&place.file, place.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => format!("{}:{}", place.ptx.0, place.ptx.1),
+        };
+        format!("thread ({x}, {y}, {z}) {verb} at {at}")
+    }
+
+    /// Name, start and size of the variables of shared memory, in order.
+    pub(crate) fn shared_variables(&self) -> impl Iterator<Item = (&str, u32, u32)> {
+        let variables = self
+            .kernel
+            .static_variables
+            .iter()
+            .map(|variable| (source_name(&variable.name), self.shared_offset(variable.offset), variable.bytes));
+        let dynamic = self.shared_bytes() - self.dynamic_shared;
+        let dynamic = ("dynamic shared memory", dynamic, self.dynamic_shared);
+        variables.chain((self.dynamic_shared != 0).then_some(dynamic))
+    }
+
+    /// How an offset lies to the variables of shared memory, in words.
+    pub(crate) fn describe_shared(&self, offset: u64) -> String {
+        let before = self.shared_variables().map(|(name, start, bytes)| (u64::from(start), bytes, name));
+        let Some((start, bytes, name)) = before.filter(|(start, ..)| *start <= offset).last() else {
+            return format!("{} before the first variable", plural(offset));
+        };
+        let (into, bytes) = (offset - start, u64::from(bytes));
+        match into {
+            _ if into < bytes => format!("{} into `{name}` ({bytes} bytes of shared memory)", plural(into)),
+            _ if into == bytes => format!("just past the end of `{name}` ({bytes} bytes of shared memory)"),
+            _ => format!("{} past the end of `{name}` ({bytes} bytes of shared memory)", plural(into - bytes)),
+        }
+    }
+
+    /// Thread number in the block to `threadIdx`.
+    pub(crate) fn thread_index(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.block;
+        [number % x, number / x % y, number / (x * y)]
+    }
+}
+
+/// The name that a variable of a function has in CUDA C++: `tile` for `_ZZ6reduceE4tile`.
+fn source_name(name: &str) -> &str {
+    let digits = |at: usize| name[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
+    let names = |at: &usize| {
+        let count = digits(*at);
+        (1..=count).any(|count| name[at - count..*at].parse() == Ok(name.len() - at))
+    };
+    let found = name.starts_with("_ZZ").then(|| (1..name.len()).find(names)).flatten();
+    found.map_or(name, |at| &name[at..])
+}
+
+/// The device's heap as a launch uses it.
+pub(crate) struct LaunchHeap<'a> {
+    pub heap: &'a Heap,
+    /// The instructions that blocks come from.
+    places: Mutex<HashMap<usize, HeapPlace>>,
+}
+
+#[derive(Clone)]
+pub(crate) struct HeapPlace {
+    /// What diagnostics call its blocks.
+    pub label: Arc<str>,
+    /// The finding that one becomes if it is never freed.
+    pub leak: Arc<Fault>,
+}
+
+impl<'a> LaunchHeap<'a> {
+    pub(crate) fn new(heap: &'a Heap) -> Self {
+        Self { heap, places: Mutex::default() }
+    }
+
+    /// The live block that holds `address`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find(&self, address: u64) -> Option<Arc<Allocation>> {
+        self.heap.live_block(address)
+    }
+
+    pub(crate) fn place(&self, launch: &Launch<'_>, pc: usize) -> HeapPlace {
+        let mut places = lock(&self.places);
+        let place = match places.entry(pc) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let leak = launch.fault(*Problem::new(FaultKind::Leak, 1, ""), pc, BlockIndex::default(), 0);
+                let (file, line) = leak.place();
+                new.insert(HeapPlace { label: format!("malloc at {file}:{line}").into(), leak: Arc::new(leak) })
+            }
+        };
+        place.clone()
+    }
+}
+
+/// An instruction that a warp is at.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'l> {
+    pub launch: &'l Launch<'l>,
+    pub block: BlockIndex,
+    /// Number of the warp in the block.
+    pub warp: u32,
+    pub pc: usize,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,70 @@
+//! `setmaxnreg`: the warps of a block hand registers to one another. What they give up goes to the block's pool, and who asks for
+//! more waits until the pool has it.
+//!
+//! The pool is known if the kernel says `.maxnreg`: each thread begins with that number. Otherwise the compiler chose,
+//! and only this is certain: that the warps which have said how many they need cannot have more than an SM has.
+
+use super::launch::Launch;
+use super::warp::{Split, State, Warp};
+use crate::ir::*;
+
+/// 32-bit registers of an SM of sm_90.
+const REGISTERS: u32 = 64 << 10;
+
+/// Registers of a block that begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pool {
+    /// All that its warps may hold together.
+    total: u32,
+    /// Those that are known to be held.
+    held: u32,
+}
+
+impl Pool {
+    pub(crate) fn new(launch: &Launch<'_>) -> Self {
+        match launch.registers() {
+            Some(count) => {
+                let all = count * 32 * launch.threads().div_ceil(32);
+                Self { total: all, held: all }
+            }
+            None => Self { total: REGISTERS, held: 0 },
+        }
+    }
+
+    /// A warp has ended, and with it its claim.
+    pub(crate) fn release(&mut self, warp: &mut Warp) {
+        self.held -= 32 * std::mem::take(&mut warp.registers);
+    }
+
+    /// In words, what the warps hold.
+    pub(crate) fn describe(self) -> String {
+        format!("the block's warps hold {} of {} registers", self.held, self.total)
+    }
+
+    /// A warp sets the registers of each of its threads; says whether the pool has them.
+    pub(crate) fn set(&mut self, warp: &mut Warp, count: u32, increases: bool) -> bool {
+        let after = self.held - 32 * warp.registers + 32 * count;
+        if increases && after > self.total {
+            return false;
+        }
+        self.held = after;
+        warp.registers = count;
+        true
+    }
+
+    /// Lets lanes go on that waited for registers, if they are there now.
+    #[cold]
+    pub(crate) fn resume(&mut self, warp: &mut Warp, launch: &Launch<'_>) -> bool {
+        let waits = |split: &&mut Split| split.state == State::Registers;
+        let Some(pc) = warp.splits.iter_mut().find(waits).map(|split| split.pc) else { return false };
+        let Op::SetRegisters { count, increases } = launch.program.code[pc as usize].op else { return false };
+        if !self.set(warp, count, increases) {
+            return false;
+        }
+        for split in warp.splits.iter_mut().filter(waits).filter(|split| split.pc == pc) {
+            split.pc += 1;
+            split.state = State::Ready;
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! Bulk copies under way.
+//!
+//! A transfer belongs to the block whose mbarrier it completes on, or, if it goes to global memory, to the block that asked
+//! for it. Its addresses have been checked.
+
+use super::copies::Source;
+use super::launch::{BlockIndex, Launch};
+use crate::ir::AtomOp;
+use crate::memory::Allocation;
+use crate::scalar::Mode;
+use crate::tensor_map::Tile;
+
+/// Bytes that cost as much as an instruction to copy.
+pub(crate) const BYTES_AN_INSTRUCTION: u64 = 128;
+
+/// The thread that asked for a copy, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issuer {
+    /// `blockIdx`, and the block's number in the launch.
+    pub block: BlockIndex,
+    pub number: u64,
+    pub warp: u32,
+    pub lane: usize,
+    pub pc: usize,
+}
+
+/// A bulk copy under way.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    pub(crate) by: Issuer,
+    /// What it moves in shared memory: from where, and how many bytes.
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+    pub(crate) far: Far,
+    pub(crate) reduction: Option<ElementReduction>,
+    pub(crate) completes: Completes,
+    /// The source has been read: what it held.
+    pub(crate) held: Option<Vec<u8>>,
+    /// Turns until it is made unasked.
+    pub(crate) turns: Option<u32>,
+}
+
+/// The other end.
+#[derive(Clone, Debug)]
+pub(crate) enum Far {
+    /// An allocation, and the offset there.
+    Linear(Source, u64),
+    /// An allocation, where in it the tensor begins, and the box.
+    Tile(Source, u64, Box<Tile>),
+    /// The block's own shared memory.
+    Shared(u64),
+    /// What was in the shared memory of another block of the cluster.
+    Bytes(Vec<u8>),
+}
+
+/// What a transfer completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Completes {
+    /// A phase of the mbarrier there in shared memory: the transfer goes to shared memory.
+    Barrier(u64),
+    /// A group of the issuer's thread: the transfer goes to global memory.
+    Group(u32),
+}
+
+/// What is combined with what is there already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElementReduction {
+    pub op: AtomOp,
+    pub bytes: u8,
+    pub mode: Mode,
+}
+
+impl Transfer {
+    pub(crate) fn new(
+        by: Issuer,
+        [at, bytes]: [u64; 2],
+        far: Far,
+        completes: Completes,
+        reduction: Option<ElementReduction>,
+    ) -> Self {
+        Self { by, at, bytes, far, reduction, completes, held: None, turns: None }
+    }
+
+    pub(crate) fn is_of(&self, warp: u32, lane: usize) -> bool {
+        self.by.warp == warp && self.by.lane == lane
+    }
+
+    /// Calls `action` for each run of bytes in global memory: where it begins in the box, where in the allocation, its length.
+    pub(crate) fn for_global(&self, mut action: impl FnMut(u64, u64, u64)) {
+        match &self.far {
+            Far::Linear(_, offset) => action(0, *offset, self.bytes),
+            Far::Tile(_, offset, tile) => tile.visit(|dense, from, bytes| {
+                if let Some(from) = from {
+                    action(dense, offset + from, bytes);
+                }
+            }),
+            Far::Shared(_) | Far::Bytes(_) => {}
+        }
+    }
+
+    /// The allocation at the other end.
+    pub(crate) fn allocation<'l>(&'l self, launch: &'l Launch<'_>) -> Option<&'l Allocation> {
+        match &self.far {
+            Far::Linear(source, _) | Far::Tile(source, ..) => match source {
+                Source::Buffer(index) => launch.memory.get(*index).map(|found| &**found),
+                Source::Block(block) => Some(block),
+            },
+            Far::Shared(_) | Far::Bytes(_) => None,
+        }
+    }
+}
+
+/// The transfers of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    pub(crate) under_way: Vec<Transfer>,
+    /// Number of transfers so far.
+    pub(crate) count: u64,
+    /// Some are made when their turn has come.
+    pub(crate) timed: bool,
+}
+
+impl Transfers {
+    /// For the block that begins.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Transfer> {
+        self.under_way.iter()
+    }
+
+    /// Host memory of one.
+    pub(crate) fn bytes_of(transfer: &Transfer) -> u64 {
+        let held = transfer.held.as_ref().map_or(0, Vec::capacity);
+        let tile = match &transfer.far {
+            Far::Tile(..) => size_of::<Tile>(),
+            Far::Bytes(held) => held.capacity(),
+            Far::Linear(..) | Far::Shared(_) => 0,
+        };
+        (size_of::<Transfer>() + tile + held) as u64
+    }
+}

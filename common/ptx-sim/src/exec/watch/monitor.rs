@@ -1,0 +1,39 @@
+//! What may watch a launch. The executor is compiled for each [`Monitor`], so that a plain launch pays for none of it.
+
+use super::sanitise::Sanitiser;
+use crate::exec::state::block::Block;
+use crate::exec::state::scene::Scene;
+
+/// What the executor reports of a launch.
+pub(crate) trait Monitor: Send {
+    /// An instruction is about to be executed.
+    fn issue(&mut self, scene: &Scene<'_, '_>);
+
+    /// The instruction has been executed, and the warp goes on with the next. Not called for jumps, exits and waits.
+    fn after(&mut self, scene: &Scene<'_, '_>);
+
+    /// Lanes of a warp go on after a barrier.
+    fn released(&mut self, block: &Block, warp: u32, lanes: u32, barrier: u32);
+
+    /// The sanitiser that checks accesses, if there is one.
+    fn sanitiser(&mut self) -> Option<&mut Sanitiser>;
+}
+
+/// Watches nothing.
+pub(crate) struct Plain;
+
+impl Monitor for Plain {
+    #[inline(always)]
+    fn issue(&mut self, _: &Scene<'_, '_>) {}
+
+    #[inline(always)]
+    fn after(&mut self, _: &Scene<'_, '_>) {}
+
+    #[inline(always)]
+    fn released(&mut self, _: &Block, _: u32, _: u32, _: u32) {}
+
+    #[inline(always)]
+    fn sanitiser(&mut self) -> Option<&mut Sanitiser> {
+        None
+    }
+}

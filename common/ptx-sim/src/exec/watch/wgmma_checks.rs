@@ -1,0 +1,300 @@
+//! What a sanitiser makes of `wgmma`: registers and tiles of a product are left alone until it has been waited for, and a
+//! fence stands between ordinary accesses to its registers and the product (PTX ISA, "wgmma.fence", "wgmma.mma_async").
+
+use std::collections::HashMap;
+
+use super::in_flight::{Wrongs, earlier, enter, tally};
+use super::sanitise::Sanitiser;
+use super::written::register_name;
+use crate::exec::state::block::Block;
+use crate::exec::state::launch::{At, Launch};
+use crate::exec::state::place::Visit;
+use crate::exec::state::problem::{Earlier, Problem};
+use crate::exec::state::products::InFlight;
+use crate::exec::state::scene::Scene;
+use crate::exec::state::shadow::{FLAGS, PRODUCT, READ, Record};
+use crate::exec::state::transfers::{Issuer, Transfer};
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::lanes::{lanes, lanes_where};
+use crate::limits::{Account, Use};
+
+pub(crate) const PRODUCT_NAME: &str = "wgmma.mma_async";
+
+const WAIT: &str = "PTX ISA, \"wgmma.mma_async\": its registers, and its tiles in shared memory, are not accessed before a \
+                    wgmma.wait_group that waits for its group";
+
+const FENCE: &str = "PTX ISA, \"wgmma.fence\": one stands before the first wgmma.mma_async, and between other accesses to a \
+                     register and a wgmma.mma_async that takes it as A or D";
+
+/// A register of a frame, which its predicates and its local memory tell from others.
+type Name = (u32, u32, R);
+
+/// Ordinary accesses of a warp to registers since its last `wgmma.fence`.
+#[derive(Debug, Default)]
+struct Accesses {
+    /// Whether there was a fence at all.
+    fenced: bool,
+    /// The last one, a write rather than a read.
+    last: HashMap<Name, (usize, bool)>,
+}
+
+/// What is remembered of the warps of blocks that run.
+#[derive(Debug, Default)]
+pub(crate) struct WgmmaChecks {
+    /// The module has `wgmma`.
+    pub(crate) is_on: bool,
+    warps: HashMap<(u64, u32), Accesses>,
+    /// Registers that are remembered.
+    registers: u64,
+    /// Bytes of host memory that the launch's account knows of.
+    taken: u64,
+}
+
+impl WgmmaChecks {
+    pub(crate) fn new(code: &[Inst]) -> Self {
+        let is_product =
+            |inst: &Inst| matches!(&inst.op, Op::Together(together) if matches!(together.op, TogetherOp::Wgmma(_)));
+        Self { is_on: code.iter().any(is_product), ..Self::default() }
+    }
+
+    /// A block has come to its end.
+    pub(crate) fn forget(&mut self, block: u64) {
+        let registers = &mut self.registers;
+        self.warps.retain(|(of, _), accesses| {
+            if *of == block {
+                *registers -= accesses.last.len() as u64;
+            }
+            *of != block
+        });
+    }
+
+    fn has_room(&mut self, account: &Account<'_>) -> bool {
+        let each = 2 * size_of::<(Name, (usize, bool))>();
+        account.adjust(Use::Shadow, &mut self.taken, self.registers * each as u64)
+    }
+
+    /// The warp is about to execute an instruction: what is wrong with the registers that it uses.
+    fn follow(&mut self, scene: &Scene<'_, '_>) -> Option<Box<Problem>> {
+        let op = &scene.launch.program.code[scene.pc].op;
+        let (warp, wgmmas) = (scene.warp.number, &scene.block.wgmmas);
+        let flying: Vec<InFlight<'_>> = if scene.warp.multiplies {
+            wgmmas
+                .in_flight(scene.launch, warp)
+                .filter(|other| {
+                    (other.frame.predicates, other.frame.local) == (scene.frame_predicates, scene.frame_local)
+                })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let is_named = |row: R| flying.first().is_some_and(|other| wgmmas.is_name(warp, other.frame.rows + row));
+        let result_of = |row: R| flying.iter().find(|other| other.op.d.contains(&row) || is_named(row));
+        let operand_of = |row: R| flying.iter().find(|other| other.op.a_rows().contains(&row));
+        let name = |row: R| (scene.frame_predicates, scene.frame_local, row);
+        let accesses = self.warps.entry((scene.block.number, warp)).or_default();
+        match op {
+            Op::Together(together) => match &together.op {
+                TogetherOp::WgmmaFence => {
+                    self.registers -= accesses.last.len() as u64;
+                    *accesses = Accesses { fenced: true, last: HashMap::new() };
+                    return None;
+                }
+                TogetherOp::Wgmma(op) => {
+                    if !accesses.fenced {
+                        accesses.fenced = true; // said once
+                        let message = "the warp's first wgmma.mma_async comes before any wgmma.fence";
+                        return Some(Problem::new(FaultKind::MissingWgmmaFence, scene.active, message).note(FENCE));
+                    }
+                    let other_shape = |row: &&R| {
+                        flying
+                            .iter()
+                            .find(|other| other.op.d.contains(row) && other.op.wgmma.columns() != op.wgmma.columns())
+                    };
+                    if let Some((row, other)) = op.d.iter().find_map(|row| Some((*row, other_shape(&row)?))) {
+                        return Some(in_flight(scene, row, other, "the accumulator", "given to one of another shape"));
+                    }
+                    if let Some((row, other)) = op.a_rows().iter().find_map(|row| Some((*row, result_of(*row)?))) {
+                        return Some(in_flight(scene, row, other, "an accumulator", "read as A"));
+                    }
+                    if let Some((row, other)) = op.d.iter().find_map(|row| Some((*row, operand_of(*row)?))) {
+                        return Some(in_flight(scene, row, other, "part of A", "given to another as an accumulator"));
+                    }
+                    let unfenced = |row: R, reads: bool| {
+                        accesses.last.get(&name(row)).filter(|(_, write)| *write || reads).map(|access| (row, *access))
+                    };
+                    let mut all = op.d.iter().map(|row| unfenced(*row, true));
+                    let mut of_a = op.a_rows().iter().map(|row| unfenced(*row, false));
+                    return all.find_map(|found| found).or_else(|| of_a.find_map(|found| found)).map(
+                        |(row, (pc, write))| {
+                            let how = if write { "written" } else { "read" };
+                            let register = register_name(scene.launch, scene.pc, row);
+                            let message =
+                                format!("wgmma.mma_async takes {register}, which was {how} since the last wgmma.fence");
+                            let mut problem =
+                                Problem::new(FaultKind::MissingWgmmaFence, scene.active, message).note(FENCE);
+                            let what = if write { "write of the register" } else { "read of the register" };
+                            problem.other = Some(Earlier { what, thread: thread(scene, warp), pc });
+                            problem
+                        },
+                    );
+                }
+                TogetherOp::WgmmaCommit | TogetherOp::WgmmaWait { .. } => return None,
+                _ => {}
+            },
+            // A copy of a value in flight is one more name of it.
+            Op::Mov32 { a, .. } if result_of(*a).is_some() || operand_of(*a).is_some() => return None,
+            _ => {}
+        }
+        let (sources, _) = op.sources();
+        let written = op.facts().rows;
+        let mut found = None;
+        for (rows, how) in [(&sources, "read"), (&written, "written")] {
+            for row in rows {
+                if found.is_none() {
+                    found = match (result_of(*row), operand_of(*row)) {
+                        (Some(other), _) => Some(in_flight(scene, *row, other, "an accumulator", how)),
+                        (None, Some(other)) => Some(in_flight(scene, *row, other, "part of A", how)),
+                        (None, None) => None,
+                    };
+                }
+            }
+        }
+        // Compilers move zeros and copies past a fence, which assemblers make good: registers are values to them.
+        if matches!(op, Op::Mov32 { .. }) {
+            return found;
+        }
+        let account = &scene.launch.account;
+        let before = accesses.last.len() as u64;
+        for (rows, write) in [(&sources, false), (&written, true)] {
+            for row in rows {
+                let access = accesses.last.entry(name(*row)).or_insert((scene.pc, write));
+                if write || !access.1 {
+                    *access = (scene.pc, write);
+                }
+            }
+        }
+        self.registers += accesses.last.len() as u64 - before;
+        if !self.has_room(account) {
+            self.warps.clear();
+            self.registers = 0;
+        }
+        found
+    }
+}
+
+/// Number of a warp's first thread in the launch.
+fn thread(scene: &Scene<'_, '_>, warp: u32) -> u64 {
+    scene.block.number * u64::from(scene.launch.threads()) + u64::from(warp) * 32
+}
+
+/// The problem of a register that is used while a product has it.
+fn in_flight(scene: &Scene<'_, '_>, row: R, other: &InFlight<'_>, what: &str, how: &str) -> Box<Problem> {
+    let register = register_name(scene.launch, scene.pc, row);
+    let message = format!("{register}, {what} of a wgmma.mma_async in flight, is {how}");
+    let mut problem = Problem::new(FaultKind::RegisterInFlight, scene.active, message).note(WAIT);
+    problem.other = Some(Earlier { what: PRODUCT_NAME, thread: thread(scene, scene.warp.number), pc: other.pc });
+    problem
+}
+
+impl Sanitiser {
+    /// A warp of a module with `wgmma` is about to execute an instruction.
+    #[inline(never)]
+    pub(crate) fn follow_wgmma(&mut self, scene: &Scene<'_, '_>) {
+        if scene.active != 0
+            && let Some(problem) = self.wgmma.follow(scene)
+        {
+            let at = At { launch: scene.launch, block: scene.block.index, warp: scene.warp.number, pc: scene.pc };
+            self.report(at, *problem);
+        }
+    }
+
+    /// A warp asks for a product: are its tiles there, and visible to it?
+    pub(crate) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, ranges: &[[u64; 2]]) {
+        let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
+        let copy = block.transfers.iter().find_map(|transfer| {
+            let common =
+                ranges.iter().find(|range| transfer.forbids_shared(false) && transfer.common_shared(**range) != 0);
+            Some((transfer, common?[0]))
+        });
+        if let Some((transfer, first)) = copy {
+            let message = "wgmma.mma_async of shared memory while a bulk copy to it is under way";
+            let mut problem = *Problem::new(FaultKind::CopyInFlight, u32::MAX, message).at(first);
+            problem.notes.push(format!("the address is {}", launch.describe_shared(first)));
+            problem.other = Some(earlier(launch, transfer.by));
+            self.report(at, problem);
+        }
+        let Some(mut shadow) = block.shadow.take() else { return };
+        shadow.begin(self.tick());
+        let mut memory = std::mem::take(&mut shadow.memory);
+        let mut wrongs = Wrongs::default();
+        for range in ranges {
+            let found = self.look_at(&shadow, &mut memory, launch, by, *range, false);
+            // What cp.async copied needs no fence.
+            let is_copy =
+                |record: Record| matches!(launch.program.code[(record[2] >> FLAGS) as usize].op, Op::CpAsync(_));
+            let unfenced = found.unfenced.filter(|(record, ..)| !is_copy(*record));
+            for (all, found) in [(&mut wrongs.race, found.race), (&mut wrongs.unfenced, unfenced)] {
+                if let Some((record, at, bytes)) = found {
+                    tally(all, record, at, bytes);
+                }
+            }
+        }
+        shadow.memory = memory;
+        let kinds = [PRODUCT_NAME, "shared"];
+        self.report_wrongs(at, by, kinds, wrongs, |offset| launch.describe_shared(offset));
+        let bytes = ranges.iter().flat_map(|[from, bytes]| *from..from + bytes);
+        let unset =
+            bytes.filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
+        self.report_unwritten(at, by, kinds, unset, |offset| launch.describe_shared(offset));
+        block.shadow = Some(shadow);
+    }
+
+    /// A product of a warpgroup has read its tiles, which are these ranges.
+    pub(crate) fn product_read(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        (group, pc): (u32, usize),
+        ranges: impl Iterator<Item = [u64; 2]>,
+    ) {
+        let now = self.tick();
+        let Some(mut shadow) = block.shadow.take() else { return };
+        shadow.begin(now);
+        let record = [shadow.thread(4 * group, 0), now, (pc as u32) << FLAGS | PRODUCT | READ];
+        let mut memory = std::mem::take(&mut shadow.memory);
+        for range in ranges {
+            enter(&mut memory, &shadow, &launch.account, range, record);
+        }
+        shadow.memory = memory;
+        block.shadow = Some(shadow);
+    }
+
+    /// Looks at a bulk copy to shared memory while products have yet to read their tiles.
+    pub(crate) fn look_for_products(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
+        let Some((pc, warp)) = block.wgmmas.to_read(transfer.at, transfer.bytes) else { return };
+        let message = "bulk copy to shared memory that a wgmma.mma_async in flight reads";
+        let mut problem =
+            Problem::new(FaultKind::TileInFlight, 1 << transfer.by.lane, message).at(transfer.at).note(WAIT);
+        let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
+        problem.other = Some(Earlier { what: PRODUCT_NAME, thread, pc });
+        self.report(at, *problem);
+    }
+
+    /// Looks at writes to shared memory while products have yet to read their tiles.
+    #[inline(never)]
+    pub(crate) fn look_for_tiles(&mut self, block: &Block, visit: &Visit<'_>) {
+        let Visit { at, part, addresses, reach, .. } = *visit;
+        let product = |lane: usize| block.wgmmas.to_read(addresses[lane].wrapping_sub(part.base), reach.bytes);
+        let Some((lane, (pc, warp))) = lanes(part.mask).find_map(|lane| Some((lane, product(lane)?))) else { return };
+        let all = lanes_where(part.mask, |lane| product(lane).is_some_and(|(other, _)| other == pc));
+        let address = addresses[lane];
+        let message = "write of shared memory that a wgmma.mma_async in flight reads";
+        let mut problem = Problem::new(FaultKind::TileInFlight, all, message).at(address).note(WAIT);
+        let place = at.launch.describe_shared(address.wrapping_sub(part.base));
+        problem.notes.insert(0, format!("the address is {place}"));
+        let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
+        problem.other = Some(Earlier { what: PRODUCT_NAME, thread, pc });
+        self.report(at, *problem);
+    }
+}
