@@ -9,10 +9,10 @@ use crate::{
     markup::{edited, escaped},
 };
 
-/// Letters of a row's name that is not broken.
+/// Length of a row's name that is not broken, in characters.
 const SHORT: usize = 18;
 
-/// Letters of a word that may be broken.
+/// Length of a word that may be broken, in characters.
 const LONG: usize = 28;
 
 /// The page, with those places marked.

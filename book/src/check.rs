@@ -18,14 +18,14 @@ use crate::{
     rerun::Kernel,
 };
 
-/// What [`check`] found.
+/// Result of [`check`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// By page and line; empty for a sound book.
     pub problems: Vec<Problem>,
-    /// How many pages there are, the table of contents not counted.
+    /// Number of pages, without the table of contents.
     pub pages: usize,
-    /// Every file that the book is made of or should be, and the folders of the pages: what to watch for changes.
+    /// Every file that belongs to the book or should, and the folders of the pages: the paths to watch for changes.
     pub files: BTreeSet<PathBuf>,
 }
 
@@ -81,15 +81,15 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
     Ok(report)
 }
 
-/// What the rules say of a page.
+/// Results of the rules for a page.
 #[derive(Default)]
 struct Judged {
     problems: Vec<Problem>,
-    /// That it includes.
+    /// Files that it includes.
     files: BTreeSet<PathBuf>,
     /// Names of its pictures.
     shown: BTreeSet<String>,
-    /// Pages that it links to, of the table of contents.
+    /// Pages that the table of contents links to.
     listed: BTreeSet<String>,
 }
 
@@ -158,12 +158,13 @@ fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<
     Kernel::of(name, &source).map(|_| ()).map_err(Reason::NoCommand)
 }
 
-/// Whether a page is one of the course, rather than reference: those of the phases and of the patterns.
+/// Whether a page belongs to the course, rather than to the reference: those of the phases and of the patterns.
 fn is_chapter(page: &str) -> bool {
     page.starts_with("phase") || page.starts_with("patterns/")
 }
 
-/// What a chapter lacks of what every chapter has. A part's first page measures nothing, so it need not ask for a prediction.
+/// Missing parts of a chapter, among those that every chapter has. A part's first page measures nothing, so it need not ask for a
+/// prediction.
 fn missing_parts(page: &str, text: &str, outline: &Outline) -> Vec<(usize, Reason)> {
     let headings = &outline.headings;
     let offset_of = |at: usize| headings.get(at).map_or(text.len(), |heading| heading.offset);

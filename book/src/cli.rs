@@ -46,7 +46,7 @@ pub struct Cli {
     pub run_kernel: bool,
 }
 
-/// What `-h` prints, for the page that shows it.
+/// Output of `-h`, for the page that shows it.
 pub fn help() -> String {
     Cli::command().render_help().to_string()
 }

@@ -1,18 +1,19 @@
-//! What generators make.
+//! Output of generators.
 
 use std::error::Error;
 
-/// What a generator makes, or why it makes nothing.
+/// Content from a generator, or why there is none.
 pub type Produced = Result<Content, Box<dyn Error + Send + Sync>>;
 
-/// What stands between two markers.
+/// Content between two markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Markdown.
     Text(String),
     /// A picture with a caption.
     Picture(Picture),
-    /// Whatever stands there: it cannot be made on this machine. The name of the picture that it includes, if any, without the ending.
+    /// Leave unchanged: it cannot be made on this machine. The name of the picture that it includes, if any, without the
+    /// extension.
     Kept(Option<String>),
 }
 
@@ -25,13 +26,13 @@ impl From<String> for Content {
 /// A picture with a caption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Name of its file, without the ending.
+    /// Name of its file, without the extension.
     pub name: String,
     /// Class of the figure, for the style sheet.
     pub class: &'static str,
-    /// The picture, which says in words what it shows.
+    /// The picture, with a description of its contents in words.
     pub svg: String,
-    /// In HTML.
+    /// Caption in HTML.
     pub caption: String,
 }
 

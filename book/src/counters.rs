@@ -1,4 +1,4 @@
-//! What Nsight Compute counted of a launch, beside what the simulator counts of the same one.
+//! Nsight Compute's counts of a launch, next to the simulator's counts of the same launch.
 //!
 //! ```text
 //! counters "LAUNCH" ARGUMENTS
@@ -13,10 +13,10 @@ use serde::Deserialize;
 
 use crate::simulator::{self, SimulatorError};
 
-/// Below the workspace.
+/// Path below the workspace.
 const RECORD: &str = "common/tests/counters/nvidia-h200.json";
 
-/// What was recorded.
+/// The recorded content.
 #[derive(Debug, Deserialize)]
 struct Recorded {
     device: String,
@@ -27,7 +27,7 @@ struct Recorded {
     cases: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// What `ptx-sim --profile --json` prints, of which the counters are asked for by name.
+/// Output of `ptx-sim --profile --json`, from which counters are read by name.
 #[derive(Debug, Deserialize)]
 struct Printed {
     profile: serde_json::Map<String, serde_json::Value>,
@@ -42,7 +42,7 @@ pub enum CountersError {
     /// The record can't be read.
     #[error("{RECORD}: {0}")]
     Read(std::io::Error),
-    /// The record is no record of counters.
+    /// The file is not a record of counters.
     #[error("{RECORD}: {0}")]
     Record(serde_json::Error),
     /// It has no such launch.

@@ -1,4 +1,5 @@
-//! What is added to the pages as they are rendered, and is not in their Markdown: it would go out of date there, or be in the way.
+//! Additions to the pages when they are rendered, which are not in their Markdown: they would go out of date there, or be in the
+//! way.
 
 use mdbook_driver::{
     MDBook,

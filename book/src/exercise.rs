@@ -1,7 +1,7 @@
-//! What the pages show of the exercises: task, hints, and what `check` says of the solution and of a mistake.
+//! Sections of the exercises in the pages: task, hints, and `check`'s verdicts on the solution and on a mistake.
 //!
-//! Verdicts and pictures come from the compiler and the simulator, and so differ between versions of NVRTC. They are made and checked
-//! with the version that the course names, and left as they are where there is another or none.
+//! Verdicts and pictures come from the compiler and the simulator, and so differ between versions of NVRTC. They are made and
+//! checked with the version that the course names, and left unchanged with any other or none.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,16 +22,16 @@ use serde::Deserialize;
 
 use crate::content::{Content, Picture, Produced};
 
-/// The versions of NVRTC whose code the verdicts and pictures are of.
+/// Version of NVRTC that the verdicts and pictures come from.
 const COMPILER: &str = "13.0";
 
-/// What `assignments describe` prints.
+/// Output of `assignments describe`.
 #[derive(Debug, Deserialize)]
 struct Described {
     exercises: BTreeMap<String, Page>,
 }
 
-/// Of one exercise.
+/// Output for one exercise.
 #[derive(Debug, Deserialize)]
 struct Page {
     skeleton: String,
@@ -49,7 +49,7 @@ pub fn section(workspace: &Path, id: &str) -> Produced {
     Ok(text(&exercise, of(&described, id)?, workspace).into())
 }
 
-/// What the solution of an exercise does, drawn. The argument is its id.
+/// Drawing of the solution of an exercise. The argument is its id.
 pub fn picture(workspace: &Path, id: &str) -> Produced {
     let name = format!("exercise-{id}");
     let Some(described) = described(workspace)? else { return Ok(Content::Kept(Some(name))) };
@@ -120,13 +120,13 @@ fn of<'a>(described: &'a Described, id: &str) -> Result<&'a Page, String> {
     described.exercises.get(id).ok_or_else(|| format!("there is no exercise `{id}`"))
 }
 
-/// Whether the compiler is there that verdicts are of; `REQUIRE_NVRTC` asks for them in any case.
+/// Whether the verdicts' compiler is available; `REQUIRE_NVRTC` requires it in any case.
 fn is_compiler_here() -> bool {
     let nvrtc = || probe::report().into_iter().find(|component| component.name == Library::Nvrtc.name());
     env::var_os("REQUIRE_NVRTC").is_some() || nvrtc().and_then(|nvrtc| nvrtc.version).as_deref() == Some(COMPILER)
 }
 
-/// What `assignments describe` says of a workspace, asked once; `None` if the compiler is another than the course's.
+/// Output of `assignments describe` for a workspace, run once; `None` if the compiler is not the course's.
 fn described(workspace: &Path) -> Result<Option<Arc<Described>>, String> {
     static KNOWN: LazyLock<Mutex<HashMap<PathBuf, Arc<Described>>>> = LazyLock::new(Mutex::default);
     if !is_compiler_here() {
@@ -142,7 +142,7 @@ fn described(workspace: &Path) -> Result<Option<Arc<Described>>, String> {
     Ok(Some(described))
 }
 
-/// What the command prints in `folder`. An exercise that does not pass is no failure.
+/// Output of the command in `folder`. An exercise that does not pass is not a failure.
 fn assignments(workspace: &Path, folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
@@ -159,7 +159,7 @@ fn assignments(workspace: &Path, folder: &Path, arguments: &[&str]) -> Result<St
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A class of four, as its instructor sees it: what is handed out, and the board of what came back.
+/// A class of four, from the instructor's side: the handouts, and the board of the results.
 pub fn class(workspace: &Path) -> Produced {
     const EXERCISES: &str = "guard,grid-stride,two-dimensions";
     // Of each exercise in turn: a file in its folder, or nothing.

@@ -1,4 +1,4 @@
-//! Numbers of tables and what is computed from them, for [`crate::figure`], [`crate::relation`] and [`crate::verdict`].
+//! Numbers of tables and values computed from them, for [`crate::figure`], [`crate::relation`] and [`crate::verdict`].
 //!
 //! ```text
 //! EXPRESSION  = TERM { (+ | - | * | /) TERM }                 from left to right, without precedence
@@ -18,7 +18,7 @@ use bench::table::{Cell, Column, Table};
 
 use crate::record::{self, RecordError, Word, words};
 
-/// What a term or an expression comes to.
+/// Value of a term or an expression.
 #[derive(Clone, Debug)]
 pub struct Value {
     cell: Cell,
@@ -26,7 +26,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// A number that is in no table.
+    /// A number that is not from a table.
     fn plain(number: f64) -> Value {
         Value { cell: Cell::Number(number), column: Column::number("", 0) }
     }
@@ -34,7 +34,7 @@ impl Value {
     /// The number.
     ///
     /// # Errors
-    /// [`RecordError::Syntax`] for texts that are none, and absent cells.
+    /// [`RecordError::Syntax`] for texts that are not numbers, and absent cells.
     pub fn number(&self) -> Result<f64, RecordError> {
         match &self.cell {
             Cell::Number(value) => Ok(*value),
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is one and no number.
+    /// The text, if it is one and not a number.
     pub fn text(&self) -> Option<&str> {
         match &self.cell {
             Cell::Text(text) if text.parse::<f64>().is_err() => Some(text),
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// As its table shows it.
+    /// The value as its table shows it.
     ///
     /// # Errors
     /// [`RecordError::Syntax`] for absent cells.
@@ -90,10 +90,10 @@ impl Selection {
         }
     }
 
-    /// The number of each row that has one, with the cells that tell the row from others.
+    /// The number of each row that has one, with the cells that identify the row.
     ///
     /// # Errors
-    /// [`RecordError`] for texts that are no numbers, and if there is no number at all.
+    /// [`RecordError`] for texts that are not numbers, and if there is no number at all.
     pub fn numbers(&self) -> Result<Vec<(String, f64)>, RecordError> {
         let column = &self.table.columns[self.column];
         let mut found = Vec::new();
@@ -116,7 +116,7 @@ impl Selection {
         Ok(found)
     }
 
-    /// What tells a row from others: the cells of columns that identify, or of the first columns, up to one of numbers.
+    /// Identity of a row: the cells of identifying columns, or of the first columns, up to one of numbers.
     fn name(&self, row: &[Cell]) -> String {
         let columns = &self.table.columns;
         let cells = row.iter().zip(columns);
@@ -133,26 +133,26 @@ impl Selection {
 /// Reads expressions from the front of a text.
 pub struct Reader<'a> {
     workspace: &'a Path,
-    /// What is not read yet, without spaces before it.
+    /// Unread text, without spaces before it.
     rest: &'a str,
-    /// The table of the term before.
+    /// The table of the previous term.
     table: Option<Arc<Table>>,
-    /// The column of the term before, as it was named.
+    /// The column of the previous term, as named there.
     column: Option<&'a str>,
 }
 
 impl<'a> Reader<'a> {
-    /// Of `text`, with the tables of the workspace in that folder.
+    /// A reader of `text`, with the tables of the workspace in that folder.
     pub fn new(workspace: &'a Path, text: &'a str) -> Reader<'a> {
         Reader { workspace, rest: text.trim(), table: None, column: None }
     }
 
-    /// What is not read yet, without spaces before it.
+    /// Unread text, without spaces before it.
     pub fn rest(&self) -> &'a str {
         self.rest
     }
 
-    /// Whether the text went on with `word`, which is read then. A word of letters ends where no letter follows.
+    /// Whether the text continues with `word`, which is then read. A word of letters ends where no letter follows.
     pub fn takes(&mut self, word: &str) -> bool {
         let Some(after) = self.rest.strip_prefix(word) else { return false };
         let is_word = word.ends_with(|c: char| c.is_ascii_alphabetic());
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// The next expression, and whether anything was computed for it: if not, it is a cell as its table shows it.
+    /// The next expression, and whether it was computed: if not, it is a cell as its table shows it.
     ///
     /// # Errors
     /// [`RecordError`] for malformed terms, unknown tables, rows and columns, and cells without a number.
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
     /// The next `TABLE[…]`.
     ///
     /// # Errors
-    /// As [`Reader::expression`].
+    /// Same as [`Reader::expression`].
     pub fn selection(&mut self) -> Result<Selection, RecordError> {
         let text = self.rest;
         let malformed = || RecordError::Syntax(format!("`{text}` does not begin with TABLE[\"CELL\" : \"COLUMN\"]"));

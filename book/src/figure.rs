@@ -12,10 +12,10 @@ use std::path::Path;
 
 use crate::{expression::Reader, record::RecordError};
 
-/// What stands between the markers of `figure: EXPRESSION`.
+/// Content between the markers of `figure: EXPRESSION`.
 ///
 /// # Errors
-/// As [`crate::record::find`], and for malformed expressions and cells without a number.
+/// Same as [`crate::record::find`], and for malformed expressions and cells without a number.
 pub fn text(workspace: &Path, expression: &str) -> Result<String, RecordError> {
     let mut reader = Reader::new(workspace, expression);
     let (value, computed) = reader.expression()?;
@@ -40,7 +40,7 @@ pub fn text(workspace: &Path, expression: &str) -> Result<String, RecordError> {
     }
 }
 
-/// What a step gained or lost, whose times before and now have this ratio.
+/// Gain or loss of a step whose times before and now have this ratio.
 fn speed(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 1.01 => format!("a speed-up of {ratio:.2}×"),

@@ -18,9 +18,9 @@ pub(crate) const WITH_MATH: Options = EXTENSIONS.union(Options::ENABLE_MATH);
 /// A formula as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Formula {
-    /// With its dollars.
+    /// Range with its dollars.
     range: Range<usize>,
-    /// Without them, and without markers of generated numbers.
+    /// LaTeX without them, and without markers of generated numbers.
     latex: String,
     is_display: bool,
 }
@@ -51,8 +51,8 @@ pub(crate) fn broken(markdown: &str) -> Vec<(usize, Reason)> {
     formulas(markdown).filter_map(reason).chain(unended(markdown)).collect()
 }
 
-/// Formulas that Markdown does not see as such, and would show as written: they begin in a line and do not end, or their braces don't
-/// match.
+/// Formulas that Markdown does not recognise, and would show as written: they begin in a line and do not end, or their braces
+/// don't match.
 fn unended(markdown: &str) -> Vec<(usize, Reason)> {
     let (mut found, mut is_code) = (Vec::<(usize, Reason)>::new(), false);
     for (event, range) in Parser::new_ext(markdown, WITH_MATH).into_offset_iter() {
@@ -97,7 +97,7 @@ pub fn rendered(markdown: &str) -> Result<String, (usize, Reason)> {
     Ok(edited(markdown, edits))
 }
 
-/// A formula as one line of HTML that Markdown leaves as it is.
+/// A formula as one line of HTML that Markdown leaves unchanged.
 fn mathml(latex: &str, is_display: bool) -> Result<String, String> {
     if latex.is_empty() {
         return Err("it is empty".to_owned());

@@ -11,21 +11,21 @@
 //! ```text
 //! that is <!-- figure: phase1-infra/transfers["pinned → device" "262144" : "GB/s, events"] -->55.30<!-- /figure --> GB/s
 //! ```
-//! What a sentence says of such numbers besides is judged too, and whether a prediction came true is said by a rule
+//! Relations between such numbers in a sentence are judged too, and a rule decides whether a prediction came true
 //! ([`crate::relation`], [`crate::verdict`]):
 //!
 //! ```text
 //! The second is faster. <!-- holds: phase2-conv-bn/gemm@sim["step=coalesced" : "sectors"] < ["step=uncoalesced"] -->
 //! That is <!-- verdict: predicted 57, measured phase1-infra/transfers[…] -->as predicted<!-- /verdict -->.
 //! ```
-//! A relation's marker may have lines of its own before or after its paragraph. The doc comments of the phases' sources have all that
-//! stands within a line too, and nothing else that is generated: rustdoc does not show the markers either.
+//! A relation's marker may have its own lines before or after its paragraph. The doc comments of the phases' sources support the
+//! markers within a line, and no other generated content: rustdoc does not show the markers either.
 //!
 //! A picture is a file of its own in `book/pictures`, which the page includes: so it is a part of the page, and takes the colours of
 //! its theme, but the page stays readable.
 //!
-//! `cargo run -p book -- --update` rewrites what stands between the markers, and the pictures; the build fails while they differ from
-//! what the generator produces.
+//! `cargo run -p book -- --update` rewrites the content between the markers, and the pictures; the build fails while they differ
+//! from the generator's output.
 
 use std::{
     collections::BTreeSet,
@@ -51,10 +51,10 @@ use crate::{
 /// Produces one kind of generated content.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
-    /// The name in the markers.
+    /// Name in the markers.
     pub name: &'static str,
-    /// What stands between the markers, for the workspace in the given folder and the marker's argument, which is empty if there is
-    /// none. Must depend on files of the workspace only, never on the machine, or the check would fail elsewhere.
+    /// Content between the markers, for the workspace in the given folder and the marker's argument, which is empty if there is
+    /// none. Must only depend on files of the workspace, never on the machine, or the check would fail elsewhere.
     pub produce: fn(&Path, &str) -> Produced,
 }
 
@@ -89,7 +89,8 @@ pub const GENERATORS: &[Generator] = &[
 const GALLERIES: [(&str, &Gallery); 2] =
     [("phase1-infra", &phase1_infra::broken::GALLERY), ("phase4-fusion", &phase4_fusion::broken::GALLERY)];
 
-/// What the simulator says of the broken kernel with that number or name: `07` of the first gallery, `phase4-fusion/07` of that one.
+/// Diagnostic of the simulator for the broken kernel with that number or name: `07` of the first gallery, `phase4-fusion/07` of
+/// that one.
 fn diagnostic(wanted: &str) -> Produced {
     let (phase, kernel) = wanted.split_once('/').unwrap_or((GALLERIES[0].0, wanted));
     let (_, shown) = GALLERIES.iter().find(|(name, _)| *name == phase).ok_or_else(|| {
@@ -106,18 +107,18 @@ fn shipped(kernel: &Path) -> common::Result<String> {
     Ok(format!("```text\n{}\n```", ship::read(kernel)?.trim_end()))
 }
 
-/// What generated parts are made of.
+/// Inputs of generated parts.
 #[derive(Clone, Debug)]
 pub struct Workshop {
-    /// Those that markers can name.
+    /// Generators that markers can name.
     pub generators: &'static [Generator],
     /// Where generators look for records and sources.
     pub workspace: PathBuf,
-    /// The folder of the pages; that of the pictures is beside it.
+    /// The folder of the pages; that of the pictures is next to it.
     pub pages: PathBuf,
 }
 
-/// The folder of the generated pictures, beside that of the pages.
+/// The folder of the generated pictures, next to that of the pages.
 const PICTURES: &str = "pictures";
 
 impl Workshop {
@@ -141,7 +142,7 @@ impl Workshop {
         self.pages.with_file_name(PICTURES).join(name)
     }
 
-    /// What stands between the markers of a region of `page`, `None` if whatever stands there is right; and the file of the picture
+    /// Content between the markers of a region of `page`, `None` if the current content is right; and the file of the picture
     /// that it includes.
     fn content(&self, page: &str, region: &Region<'_>) -> Result<(Option<String>, Option<PictureFile>), Reason> {
         let name = region.name;
@@ -188,12 +189,12 @@ impl Workshop {
     }
 }
 
-/// A picture and where it is kept.
+/// A picture and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFile {
-    /// On disk.
+    /// Path on disk.
     pub path: PathBuf,
-    /// Beside the pages' folder.
+    /// Name next to the pages' folder.
     name: String,
     /// The content.
     pub svg: String,
@@ -205,7 +206,7 @@ impl PictureFile {
     }
 }
 
-/// A page whose generated parts are in step.
+/// A page whose generated parts are up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fresh {
     /// The page.
@@ -214,16 +215,16 @@ pub struct Fresh {
     pub pictures: Vec<PictureFile>,
 }
 
-/// The end of a source's name.
+/// Extension of a source's name.
 pub(crate) const SOURCE: &str = ".rs";
 /// The generator of numbers within a sentence.
 const FIGURE: &str = "figure";
 /// The one of verdicts on predictions.
 const VERDICT: &str = "verdict";
-/// What judges a relation, and makes nothing.
+/// The marker that judges a relation, and makes nothing.
 const HOLDS: &str = "holds";
 
-/// What begins and ends a comment of HTML.
+/// Start and end of an HTML comment.
 const COMMENT: [&str; 2] = ["<!--", "-->"];
 
 /// One pair of markers.
@@ -233,9 +234,9 @@ pub struct Region<'a> {
     pub line: usize,
     /// The generator.
     pub name: &'a str,
-    /// What follows its name.
+    /// Text after its name.
     pub argument: &'a str,
-    /// Byte range of what is between them.
+    /// Byte range of the content.
     pub body: Range<usize>,
     /// Whether it is a part of one line.
     inline: bool,
@@ -295,7 +296,7 @@ fn regions_of_source(source: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
     Ok(found)
 }
 
-/// What follows the `//!` or `///` of a line.
+/// Text after the `//!` or `///` of a line.
 fn doc_comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))
@@ -337,7 +338,7 @@ fn within<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region<
     Ok(())
 }
 
-/// What of a line is shown.
+/// The visible part of a line.
 fn without_comments(line: &str) -> String {
     let [begins, ends] = COMMENT;
     let mut parts = line.split(begins);
@@ -411,7 +412,7 @@ pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh,
     Ok(fresh)
 }
 
-/// Lines and reasons of the parts of a page or a source that are out of step; `shown` takes the names of its pictures.
+/// Lines and reasons of the outdated parts of a page or a source; `shown` collects the names of its pictures.
 pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeSet<String>) -> Vec<(usize, Reason)> {
     let regions = match regions_of(page, markdown) {
         Ok(regions) => regions,
@@ -433,7 +434,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
     problems
 }
 
-/// The lines that say by hand that something came out as predicted, in paragraphs without a relation that is judged.
+/// The lines that state by hand that something came out as predicted, in paragraphs without a relation that is judged.
 fn unjudged(markdown: &str) -> Vec<(usize, Reason)> {
     let mut found = Vec::new();
     let (mut said, mut is_judged, mut in_code) = (Vec::new(), false, false);
@@ -466,7 +467,7 @@ impl Region<'_> {
         self.inline
     }
 
-    /// As problems call it.
+    /// Name in problems.
     fn title(&self) -> String {
         let colon = if self.inline && self.name == HOLDS { ":" } else { "" };
         format!("{}{colon} {}", self.name, self.argument).trim_end().to_owned()

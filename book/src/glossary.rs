@@ -1,8 +1,8 @@
 //! The glossary's terms in the other pages: the first use of each on a page is a link to its row with its meaning as a tooltip, and an
 //! index lists where each is used.
 //!
-//! The rows are those of tables whose first column is headed `term`. Several forms of one term are separated by commas; what stands in
-//! parentheses tells equal terms apart, which are then not linked, since only a reader knows which is meant.
+//! The rows are those of tables whose first column is headed `term`. Several forms of one term are separated by commas; text in
+//! parentheses distinguishes equal terms, which are then not linked, since only a reader knows which is meant.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,31 +20,31 @@ use crate::{
     problem::Reason,
 };
 
-/// The page, below the pages' folder.
+/// Path of the page, below the pages' folder.
 pub const PAGE: &str = "glossary.md";
 /// The helper that the index of concepts replaces.
 pub const INDEX: &str = "concepts";
-/// Pages of the index per term, besides the one that defines it.
+/// Maximum number of pages of the index per term, besides the one that defines it.
 const MOST_PAGES: usize = 5;
-/// How many uses in a text one in a heading is worth.
+/// Number of uses in a text that one in a heading counts for.
 const HEADING_WEIGHT: usize = 5;
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     id: String,
-    /// As the glossary has it.
+    /// Name in the glossary.
     name: String,
-    /// Where that stands there.
+    /// Its range there.
     range: Range<usize>,
     /// Without markup.
     meaning: String,
-    /// Text and target of the links to where it is explained.
+    /// Text and target of the links to its explanations.
     explained: Vec<(String, String)>,
 }
 
 impl Term {
-    /// The ways to say it.
+    /// The forms of the term.
     fn forms(&self) -> Vec<String> {
         let mut name = self.name.clone();
         while let Some((before, rest)) = name.split_once('(') {
@@ -72,13 +72,13 @@ impl PageText {
     }
 }
 
-/// The terms, ready to be found.
+/// The terms, ready for searching.
 #[derive(Clone, Debug, Default)]
 pub struct Glossary {
     terms: Vec<Term>,
     /// By the first word, in lower case and in the singular: all words of a form, and the term.
     by_word: HashMap<String, Vec<(Vec<String>, usize)>>,
-    /// For each term those that end it, as `block` does `residual block`: where one has been named, the short form may stand for it.
+    /// For each term those that end it, as `block` does `residual block`: after the long form, the short form may stand for it.
     endings: Vec<Vec<usize>>,
 }
 
@@ -114,7 +114,7 @@ impl Glossary {
         Glossary { terms, by_word, endings }
     }
 
-    /// The terms in a part of a text: what is theirs, and which.
+    /// The terms in a part of a text: their ranges, and which they are.
     fn find(&self, text: &str, part: Range<usize>) -> Vec<(Range<usize>, usize)> {
         let words: Vec<Range<usize>> = words(text, part.clone()).collect();
         let mut found = Vec::new();
@@ -177,7 +177,8 @@ impl Glossary {
         markdown.replace(&helper(), &self.index(pages))
     }
 
-    /// The index: each term with the page that explains it and those that use it most, each with a link to the section that does.
+    /// The index: each term with the page that explains it and those that use it most, each with a link to the section with most
+    /// uses.
     fn index(&self, pages: &[PageText]) -> String {
         let mut uses: Vec<Vec<Use<'_>>> = self.terms.iter().map(|_| Vec::new()).collect();
         for page in pages.iter().filter(|page| page.path != PAGE && !asks_for_index(&page.markdown)) {
@@ -247,14 +248,14 @@ impl Glossary {
     }
 }
 
-/// A page that uses a term, and the section that does so most.
+/// A page that uses a term, and the section that uses it most.
 struct Use<'a> {
     page: &'a PageText,
     section: Option<usize>,
     weight: usize,
 }
 
-/// Text as that of a link.
+/// Text as in a link.
 fn bracketed(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('[', "\\[")
@@ -391,7 +392,7 @@ fn words(text: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// A word, and what it may be the plural of.
+/// A word, and the words of which it may be the plural.
 fn singulars(word: &str) -> impl Iterator<Item = String> {
     let ies = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
     let es = word.strip_suffix("es").map(str::to_owned);
@@ -408,7 +409,7 @@ fn is_same(word: &str, of_term: &str) -> bool {
     }
 }
 
-/// Whether what is at `range` belongs to a longer name, such as `warp-wide` or `cp.async`.
+/// Whether the text at `range` belongs to a longer name, such as `warp-wide` or `cp.async`.
 fn is_part_of_more(text: &str, part: &Range<usize>, range: Range<usize>) -> bool {
     let joins = |c: char| matches!(c, '-' | '_' | '.' | '/' | '\'' | '’' | '`');
     let mut after = text[range.end..part.end].chars();

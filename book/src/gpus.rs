@@ -1,5 +1,5 @@
-//! GPUs beside the one that the book measures on: what their data sheets say, what follows from it, and which kernels of the course they
-//! run.
+//! GPUs other than the one that the book measures on: figures from their data sheets, values derived from them, and the kernels
+//! of the course that they run.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -7,7 +7,7 @@ use common::{compile::KernelSource, ptx_sim::Limits};
 
 use crate::content::Produced;
 
-/// A GPU, as NVIDIA describes it: peaks without sparsity.
+/// A GPU, as described by NVIDIA: peaks without sparsity.
 struct Gpu {
     name: &'static str,
     /// Major and minor.
@@ -21,11 +21,11 @@ struct Gpu {
     f32: f64,
     /// On tensor cores, with sums in f32, in TFLOP/s.
     f16: f64,
-    /// Of 8-bit numbers on tensor cores: the format and TFLOP/s or TOP/s.
+    /// Peak of 8-bit numbers on tensor cores: the format and TFLOP/s or TOP/s.
     eight_bits: (&'static str, f64),
     /// In MB.
     l2: u32,
-    /// Where this is from: a title and an address.
+    /// Source of these figures: a title and an address.
     source: (&'static str, &'static str),
 }
 
@@ -109,7 +109,7 @@ impl Gpu {
     }
 }
 
-/// A table of the GPUs: data sheets, limits of their SMs, and what follows.
+/// A table of the GPUs: data sheets, limits of their SMs, and derived values.
 pub fn table() -> Produced {
     let mut text = row("", GPUS.iter().map(|gpu| Ok(gpu.name.to_owned())))?;
     let _ = writeln!(text, "| --- |{}", " ---: |".repeat(GPUS.len()));
@@ -136,7 +136,7 @@ pub fn table() -> Produced {
     Ok(text.into())
 }
 
-/// Kernel files that a reader meets together: what they are called, their package, and how their names begin.
+/// Kernel files that a reader meets together: their name, their package, and the prefixes of their names.
 const FAMILIES: [(&str, &str, &[&str]); 12] = [
     ("phase 1", "phase1-infra", &[""]),
     ("GEMM in f32", "phase2-conv-bn", &["gemm_"]),
@@ -208,7 +208,7 @@ fn files(
     Ok(found)
 }
 
-/// The numbers behind the beginnings of sorted names, in ranges: `1–8, 18`.
+/// The numbers after the prefix of sorted names, in ranges: `1–8, 18`.
 fn numbers(names: &[&str], begin: &str) -> String {
     let number = |name: &&str| {
         let rest = name.strip_prefix(begin)?;

@@ -12,7 +12,7 @@ pub struct Helper<'a> {
     pub line: usize,
     /// `include`, `title`, ….
     pub name: &'a str,
-    /// What follows the name.
+    /// Text after the name.
     pub argument: &'a str,
 }
 
@@ -58,7 +58,7 @@ pub fn file_and_anchor(argument: &str) -> Result<(&str, Option<&str>), Reason> {
 /// Checks that `anchor` (`None`: the whole file) can be taken from `source`, the content of `file`.
 ///
 /// # Errors
-/// What is wrong with the anchor.
+/// The anchor's error.
 pub fn check_anchor(file: &str, source: &str, anchor: Option<&str>) -> Result<(), Reason> {
     let starts: Vec<&str> = source.lines().filter_map(|line| marker(line, "ANCHOR:")).collect();
     let file = file.to_owned();
@@ -90,7 +90,7 @@ pub fn check_anchor(file: &str, source: &str, anchor: Option<&str>) -> Result<()
     if empty { Err(Reason::EmptyAnchor { file, anchor: name }) } else { Ok(()) }
 }
 
-/// What [`check_anchor`] accepts, as mdBook shows it: each line with its 1-based number in the source.
+/// Lines that [`check_anchor`] accepts, as mdBook shows them: each with its 1-based number in the source.
 pub fn shown_lines<'a>(source: &'a str, anchor: Option<&str>) -> Vec<(usize, &'a str)> {
     let numbered = (1..).zip(source.lines());
     let Some(anchor) = anchor else { return numbered.collect() };

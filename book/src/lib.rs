@@ -1,4 +1,4 @@
-//! The book of the course: what checks its pages, renders them and serves them.
+//! The book of the course: checks its pages, renders them and serves them.
 //!
 //! The pages are Markdown in `book/pages`; mdBook, used as a library, renders them. mdBook only warns about a missing
 //! include and says nothing of a broken link, so [`check`] reads the pages first and any problem stops the build.
@@ -83,7 +83,7 @@ pub enum BookError {
     /// A file or folder could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// What was read.
+        /// The file or folder.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -91,7 +91,7 @@ pub enum BookError {
     /// A page could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What was written.
+        /// The page.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -105,7 +105,7 @@ pub enum BookError {
     /// The server could not listen.
     #[error("cannot serve on 127.0.0.1:{port}: {reason}")]
     Listen {
-        /// The port asked for.
+        /// Requested port.
         port: u16,
         /// The system's reason.
         reason: String,
@@ -114,7 +114,7 @@ pub enum BookError {
 
 /// The file that a repository's host shows first.
 const README: &str = "README.md";
-/// How the folders of the phases begin.
+/// Prefix of the phases' folders.
 const PHASE: &str = "phase";
 
 /// A book on disk: the folder that holds its `book.toml`.
@@ -129,7 +129,7 @@ impl Book {
     /// This course's book, found where the crate was compiled, with [`generated::GENERATORS`].
     ///
     /// # Errors
-    /// As [`Book::open`].
+    /// Same as [`Book::open`].
     pub fn of_course() -> Result<Book, BookError> {
         Book::open(Path::new(env!("CARGO_MANIFEST_DIR")), generated::GENERATORS)
     }
@@ -143,8 +143,8 @@ impl Book {
         Ok(Book { root: root.to_owned(), config, generators })
     }
 
-    /// Where the book is rendered unless told otherwise: `book` in the folder that Cargo builds this program in, wherever that is
-    /// (`CARGO_TARGET_DIR`, of a checkout that cannot be written to), else in `target` of the workspace.
+    /// Default folder of the rendered book: `book` in the folder that Cargo builds this program in, wherever that is
+    /// (`CARGO_TARGET_DIR`, of a checkout that cannot be written to), otherwise in `target` of the workspace.
     pub fn default_output(&self) -> PathBuf {
         let program = std::env::current_exe().unwrap_or_default();
         let mut folders = program.ancestors().skip(1);
@@ -163,8 +163,8 @@ impl Book {
         self.root.parent().unwrap_or(&self.root).to_owned()
     }
 
-    /// What is no page of the book, but has figures from the same records: the workspace's README, if it has one, and the sources of
-    /// its phases that have markers. Their names relative to the workspace, and their texts.
+    /// Texts outside the book with figures from the same records: the workspace's README, if it has one, and the sources of its
+    /// phases that have markers. Their names relative to the workspace, and their texts.
     fn others(&self) -> Result<Vec<(String, String)>, BookError> {
         let workspace = self.workspace();
         let mut found = Vec::new();
@@ -215,7 +215,7 @@ impl Book {
     /// Checks the pages, then renders them into `output`.
     ///
     /// # Errors
-    /// [`BookError::Problems`] with all problems found, and then nothing is rendered; else as [`Book::render`].
+    /// [`BookError::Problems`] with all problems found, and then nothing is rendered; otherwise same as [`Book::render`].
     pub fn build(&self, output: &Path) -> Result<Report, BookError> {
         let report = self.check()?;
         if !report.problems.is_empty() {
@@ -228,7 +228,7 @@ impl Book {
     /// Renders the pages, checked or not, into `output`, whose old content mdBook removes, with what [`edition`] adds to them.
     ///
     /// # Errors
-    /// mdBook's own, those of [`edition::prepare`], and [`BookError::Write`].
+    /// mdBook's own, errors of [`edition::prepare`], and [`BookError::Write`].
     pub fn render(&self, output: &Path) -> Result<(), BookError> {
         let mut config = self.config.clone();
         config.build.build_dir = output.to_owned();

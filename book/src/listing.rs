@@ -1,5 +1,5 @@
-//! Listings: code blocks that include sources get the numbers of their lines, a link to each file, the command that runs it, and what
-//! the served book makes an editor of.
+//! Listings: code blocks that include sources get line numbers, a link to each file, the command that runs it, and the data for
+//! the served book's editor.
 //!
 //! The numbers stand in an attribute that the stylesheet shows: so they are not copied with the code, and highlighting, which the
 //! browser does later, doesn't touch them.
@@ -20,7 +20,7 @@ use crate::{
     sources::{self, Shown},
 };
 
-/// Where a book that nobody serves leads who wants to edit a kernel.
+/// Page that a book without a server shows to readers who want to edit a kernel.
 const EDITING: &str = "playground.html";
 
 /// One file of a listing.
@@ -32,7 +32,7 @@ struct Part {
     last: usize,
 }
 
-/// `page` with what belongs to each of its listings; the sources are added to `shown`.
+/// `page` with captions for its listings; the sources are added to `shown`.
 ///
 /// # Errors
 /// [`BookError::Read`].
@@ -59,13 +59,13 @@ pub fn captioned(page: &str, markdown: &str, workshop: &Workshop, shown: &mut Sh
 
 struct Listing {
     parts: Vec<Part>,
-    /// Of each line shown, if it is one of a source.
+    /// Number of each shown line, if it is from a source.
     numbers: Vec<Option<usize>>,
     /// Characters of the longest line.
     width: usize,
 }
 
-/// What a fenced block shows, `None` if it includes no source.
+/// Listing of a fenced block, `None` if it includes no source.
 fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Option<Listing>, BookError> {
     let mut listing = Listing { parts: Vec::new(), numbers: Vec::new(), width: 0 };
     let folder = workshop.pages.strip_prefix(&workshop.workspace).map(slashed).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! What one page offers and asks for: the ids that a link can end at, and the links themselves.
+//! Ids and links of one page: the ids that a link can end at, and the links themselves.
 
 use std::collections::HashSet;
 
 use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-/// A link's target as written, or a reference label, and the 1-based line of it.
+/// A link's target as written, or a reference label, and its 1-based line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// 1-based line in the page.
@@ -16,11 +16,11 @@ pub struct Place {
 /// A heading of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// Where it begins, in bytes.
+    /// Start of the heading, in bytes.
     pub offset: usize,
-    /// What follows `#` in a link to it.
+    /// Text after `#` in a link to it.
     pub id: String,
-    /// As text.
+    /// Title as text.
     pub title: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Outline {
     pub links: Vec<Place>,
     /// `[text][label]` whose label is defined nowhere; Markdown shows these as plain text.
     pub undefined_labels: Vec<Place>,
-    /// Whether anything but headings stands on the page.
+    /// Whether the page has anything but headings.
     pub has_body: bool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn slug(heading: &str) -> String {
         .collect()
 }
 
-/// mdBook tells equal headings of a page apart by `-1`, `-2`, ….
+/// mdBook distinguishes equal headings of a page by `-1`, `-2`, ….
 fn distinct(id: String, taken: &HashSet<String>) -> String {
     if !taken.contains(&id) {
         return id;

@@ -9,10 +9,10 @@ use std::{
     thread,
 };
 
-/// `work` on each item, in any order; the results are in the items'.
+/// Runs `work` on each item, in any order; the results are in the items' order.
 ///
-/// By threads of its own: those of rayon, which the simulator uses, would take up another page while they wait inside one, and meet
-/// the locks that it holds.
+/// Uses its own threads: those of rayon, which the simulator uses, would take up another page while they wait inside one, and
+/// meet the locks that it holds.
 pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());

@@ -1,11 +1,11 @@
-//! What can be wrong with the book's pages, and how it is said.
+//! Problems of the book's pages, and their messages.
 
 use std::fmt::Write as _;
 
 /// The table of contents, relative to the pages' folder.
 pub(crate) const SUMMARY: &str = "SUMMARY.md";
 
-/// What is wrong with a line of a page.
+/// Error in a line of a page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// An include names a file that can't be read.
@@ -21,9 +21,9 @@ pub enum Reason {
     MissingAnchor {
         /// As written in the page.
         file: String,
-        /// The anchor asked for.
+        /// The requested anchor.
         anchor: String,
-        /// The anchors there are, separated by commas.
+        /// The known anchors, separated by commas.
         known: String,
     },
     /// An anchor is opened but not closed.
@@ -31,7 +31,7 @@ pub enum Reason {
     UnclosedAnchor {
         /// As written in the page.
         file: String,
-        /// The anchor asked for.
+        /// The requested anchor.
         anchor: String,
     },
     /// Two places in the file bear the anchor's name.
@@ -39,7 +39,7 @@ pub enum Reason {
     RepeatedAnchor {
         /// As written in the page.
         file: String,
-        /// The anchor asked for.
+        /// The requested anchor.
         anchor: String,
     },
     /// Nothing stands between an anchor and its end.
@@ -47,7 +47,7 @@ pub enum Reason {
     EmptyAnchor {
         /// As written in the page.
         file: String,
-        /// The anchor asked for.
+        /// The requested anchor.
         anchor: String,
     },
     /// A whole file is included although it has anchor comments, which the reader would see.
@@ -68,9 +68,9 @@ pub enum Reason {
     /// A formula that is not LaTeX, or uses what is not supported.
     #[error("cannot render the formula `{latex}`: {error}")]
     Formula {
-        /// Without its dollars.
+        /// Formula without its dollars.
         latex: String,
-        /// What is wrong with it.
+        /// The reason.
         error: String,
     },
     /// Two rows of the glossary for one term.
@@ -92,7 +92,7 @@ pub enum Reason {
         target: String,
         /// The page it leads to.
         page: String,
-        /// What follows `#`.
+        /// Text after `#`.
         fragment: String,
     },
     /// A reference-style link without its definition.
@@ -113,7 +113,7 @@ pub enum Reason {
     /// A chapter of the course without something that every chapter has.
     #[error("the chapter lacks {0}")]
     LacksPart(&'static str),
-    /// Generated content that its source has outrun.
+    /// Generated content that is out of date with its source.
     #[error("generated part `{0}` is out of date: run `cargo run -p book -- --update`")]
     Stale(String),
     /// A marker with a name that no generator bears.
@@ -135,7 +135,7 @@ pub enum Reason {
         /// Both sides.
         values: String,
     },
-    /// A relation that cannot be judged: it is malformed, or what it names is not there.
+    /// A relation that cannot be judged: it is malformed, or names something that does not exist.
     #[error("cannot judge `{relation}`: {error}")]
     NotJudged {
         /// As written.
@@ -154,7 +154,7 @@ pub enum Reason {
         "`as predicted` by hand: use `verdict: predicted …, measured …`, or state what came true in a `holds: …` beside it"
     )]
     Unjudged,
-    /// A comment that is no marker.
+    /// A comment that is not a marker.
     #[error("`{0}` is no marker within a line: figure:, verdict: and holds: are, each with its end in the same line")]
     UnknownMarker(String),
     /// A number's marker where Markdown would take the line for HTML.
@@ -185,7 +185,7 @@ fn html_hint(target: &str) -> &'static str {
     if target.contains(".html") { " (link to the page's .md file)" } else { "" }
 }
 
-/// A broken rule and where.
+/// A broken rule and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{page}:{line}: {reason}")]
 pub struct Problem {
@@ -193,7 +193,7 @@ pub struct Problem {
     pub page: String,
     /// 1-based.
     pub line: usize,
-    /// What is wrong.
+    /// The reason.
     pub reason: Reason,
 }
 

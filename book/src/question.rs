@@ -23,7 +23,7 @@ pub fn section(workspace: &Path, id: &str) -> Produced {
     Ok(text.trim_end().to_owned().into())
 }
 
-/// Where the answer goes: a number into a line, one of several kernels by a button for each.
+/// Input for the answer: a line for a number, a button for each of several kernels.
 fn fields(question: &Question) -> String {
     match &question.kernels[..] {
         [_] => {

@@ -12,8 +12,8 @@
 //!
 //! `PHASE/TABLE` may also be a profiler's session, `PHASE/records/MACHINE-TABLE.csv` ([`crate::session`]).
 //!
-//! Tables that phase 5 derives from others are derived anew from the record. What was measured at a commit that ends in `-dirty` is not
-//! shown: no one can measure it again.
+//! Tables that phase 5 derives from others are derived anew from the record. Measurements at a commit that ends in `-dirty` are
+//! not shown: no one can repeat them.
 //!
 //! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
 //! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
@@ -48,10 +48,10 @@ use crate::session;
 /// The phase whose tables may be derived from others.
 const PHASE5: &str = "phase5-bench";
 
-/// How a record says that files had changed since its commit.
+/// Suffix of a record's commit if files had changed since.
 const DIRTY: &str = "-dirty";
 
-/// The machines that the book's measurements are from. The first has most of them.
+/// Machines of the book's measurements. The first has most of them.
 const MACHINES: [&str; 2] = ["nvidia-h200", "nvidia-h100"];
 
 /// Why a table or a number can't be shown.
@@ -60,27 +60,27 @@ pub enum RecordError {
     /// A record, or the simulator, has no such table.
     #[error("no table `{name}` in {place}; it has: {known}")]
     NoTable {
-        /// As asked for.
+        /// As requested.
         name: String,
-        /// Where it was looked for.
+        /// Searched place.
         place: String,
-        /// What there is.
+        /// Known names.
         known: String,
     },
     /// A table has no such column.
     #[error("no column `{name}`; there are: {known}")]
     NoColumn {
-        /// As asked for.
+        /// As requested.
         name: String,
-        /// What there is.
+        /// Known names.
         known: String,
     },
-    /// Not exactly one row was meant.
+    /// The selection did not match exactly one row.
     #[error("{found} rows have the cells {cells:?}, exactly one must")]
     Rows {
-        /// How many.
+        /// Number of them.
         found: usize,
-        /// As asked for.
+        /// As requested.
         cells: Vec<String>,
     },
     /// The record can't be read, or a step failed on the simulator.
@@ -89,14 +89,14 @@ pub enum RecordError {
     /// A record can't be drawn, or a table of phase 5 could not be made.
     #[error(transparent)]
     Phase5(#[from] phase5_bench::Error),
-    /// A table was measured with files that no commit has, so that nobody can measure it again.
+    /// A table was measured with uncommitted files, so that nobody can repeat it.
     #[error("table `{name}` in {place} is from commit {commit}: measure it again from a clean checkout")]
     Dirty {
-        /// As asked for.
+        /// As requested.
         name: String,
-        /// Where it is.
+        /// Its place.
         place: String,
-        /// As recorded.
+        /// Recorded commit.
         commit: String,
     },
     /// A relation does not hold; both sides.
@@ -107,9 +107,9 @@ pub enum RecordError {
     Syntax(String),
 }
 
-/// A table and where it is from.
+/// A table and its origin.
 pub struct Found {
-    /// As recorded, or counted, or derived from what was recorded.
+    /// The table as recorded, counted, or derived from recorded ones.
     pub table: Arc<Table>,
     /// `Recorded: NVIDIA H200, …`
     pub caption: String,
@@ -118,7 +118,7 @@ pub struct Found {
 /// The table `PHASE/TABLE[@sim]`.
 ///
 /// # Errors
-/// As the variants of [`RecordError`] say.
+/// See the variants of [`RecordError`].
 pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     let Some((phase, table)) = name.rsplit_once('/') else {
         return Err(RecordError::Syntax(format!("`{name}` is no table: write PHASE/TABLE or PHASE/TABLE@sim")));
@@ -159,7 +159,7 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     Err(failed.unwrap_or_else(absent))
 }
 
-/// What a profiler wrote.
+/// Session written by a profiler.
 fn of_session(path: &Path, name: &str) -> Result<Found, RecordError> {
     let error = |source| common::Error::Io { path: path.to_owned(), source };
     let text = fs::read_to_string(path).map_err(error)?;
@@ -171,19 +171,20 @@ fn of_session(path: &Path, name: &str) -> Result<Found, RecordError> {
     Ok(Found { table: Arc::new(session.table), caption: session.caption })
 }
 
-/// A record that was read, with its tables to share.
+/// A parsed record, with its tables to share.
 struct Opened {
     path: PathBuf,
-    /// What it was read from.
+    /// Text that it was read from.
     json: String,
     record: Record,
     tables: HashMap<String, Arc<Table>>,
-    /// Those that phase 5 derives from others, derived anew: so a change of their rules shows at once.
+    /// Tables that phase 5 derives from others, derived anew: so a change of their rules shows at once.
     derived: Mutex<HashMap<String, Arc<Table>>>,
 }
 
 impl Opened {
-    /// Reads a record, or finds it read: a page asks for hundreds of numbers. A file that changed since is read again.
+    /// Reads a record, or returns it if it has been read: a page uses hundreds of numbers. A file that has changed since is read
+    /// again.
     fn open(path: &Path) -> Result<Arc<Opened>, RecordError> {
         static OPENED: Mutex<Option<HashMap<PathBuf, Arc<Opened>>>> = Mutex::new(None);
         let error = |source| common::Error::Io { path: path.to_owned(), source };
@@ -200,7 +201,7 @@ impl Opened {
         Ok(fresh)
     }
 
-    /// A table of it, with where it is from, if it has one of the name.
+    /// A table of it with its origin, if it has one of the name.
     fn table(&self, phase: &str, name: &str) -> Option<Result<Found, RecordError>> {
         let recorded = self.tables.get(name)?;
         let spec = TABLES.iter().find(|spec| phase == PHASE5 && spec.name == name);
@@ -257,14 +258,14 @@ fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>)
     RecordError::NoTable { name: name.to_owned(), place, known: known.collect::<Vec<_>>().join(", ") }
 }
 
-/// What makes tables on the simulator: a step of phase 1, a part of another phase's report, a gallery, or a table of phase 5.
+/// Maker of tables on the simulator: a step of phase 1, a part of another phase's report, a gallery, or a table of phase 5.
 struct Maker {
     phase: &'static str,
     tables: &'static [&'static str],
     run: Box<dyn Fn() -> Result<Vec<Table>, RecordError>>,
 }
 
-/// All that make the same on every machine.
+/// All makers with the same output on every machine.
 fn makers() -> impl Iterator<Item = Maker> {
     let steps = STEPS.iter().filter_map(|step| match step.run {
         Run::OnDevice(run) => {
@@ -292,7 +293,7 @@ fn makers() -> impl Iterator<Item = Maker> {
     steps.chain(parts).chain([orders]).chain(measured)
 }
 
-/// A table that the simulator fills. Each maker runs once a process.
+/// A table that the simulator fills. Each maker runs once per process.
 fn simulated(phase: &str, name: &str) -> Result<Arc<Table>, RecordError> {
     type Made = Arc<Mutex<HashMap<&'static str, Arc<Table>>>>;
     // By the maker's phase and its first table, each with a lock of its own: pages are made side by side.
@@ -313,10 +314,10 @@ fn simulated(phase: &str, name: &str) -> Result<Arc<Table>, RecordError> {
     made.get(name).cloned().ok_or_else(missing)
 }
 
-/// What stands between the markers of `record ARGUMENT`.
+/// Content between the markers of `record ARGUMENT`.
 ///
 /// # Errors
-/// As [`find`], and for unknown columns and rows.
+/// Same as [`find`], and for unknown columns and rows.
 pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError> {
     let request = Request::parse(argument)?;
     let Found { table, caption } = find(workspace, &request.table)?;
@@ -337,11 +338,11 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
 
-/// What stands between the markers of `bars ARGUMENT`: the same argument as that of `record`, with two columns, what a row is called and a
-/// number that is not negative. A bar for each row, as text: for the README, which shows no pictures.
+/// Content between the markers of `bars ARGUMENT`: the same argument as that of `record`, with two columns, the name of a row and
+/// a number that is not negative. A bar for each row, as text: for the README, which shows no pictures.
 ///
 /// # Errors
-/// As [`markdown`], and [`RecordError::Syntax`] for other columns.
+/// Same as [`markdown`], and [`RecordError::Syntax`] for other columns.
 pub fn bars(workspace: &Path, argument: &str) -> Result<String, RecordError> {
     let request = Request::parse(argument)?;
     let Found { table, caption } = find(workspace, &request.table)?;
@@ -375,11 +376,11 @@ fn bar(share: f64) -> String {
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
-/// What phase 5's plot of this name, drawn from `table`, shows, and where the table is from.
+/// Data of phase 5's plot of this name, drawn from `table`, and the table's origin.
 ///
 /// # Errors
-/// [`RecordError::Common`] if there is no such record, [`RecordError::Phase5`] if there is no plot of the name, or nothing of it in
-/// the record.
+/// [`RecordError::Common`] if there is no such record, [`RecordError::Phase5`] if there is no plot of the name, or no data for it
+/// in the record.
 pub fn chart(workspace: &Path, name: &str, table: &str) -> Result<(Chart, String), RecordError> {
     let file = |machine: &str| workspace.join(PHASE5).join("records").join(machine).with_extension("json");
     let records = MACHINES.iter().map(|machine| Opened::open(&file(machine))).collect::<Result<Vec<_>, _>>()?;
@@ -404,7 +405,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A cell as tables and sentences show it; nothing for one that is absent.
+/// A cell as shown in tables and sentences; empty if it is absent.
 pub fn text(cell: &Cell, column: &Column) -> String {
     match cell {
         Cell::Text(text) => text.clone(),
@@ -413,7 +414,7 @@ pub fn text(cell: &Cell, column: &Column) -> String {
     }
 }
 
-/// The column with that key or, as pages may name it too, that heading.
+/// The column with that key or, as pages may use it too, that heading.
 ///
 /// # Errors
 /// [`RecordError::NoColumn`].
@@ -426,8 +427,8 @@ pub fn column(table: &Table, name: &str) -> Result<usize, RecordError> {
     })
 }
 
-/// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only. Line ends count as spaces. In a column of steps, the name
-/// is enough: `step=naive` is `1 naive`, and stays so when steps are numbered anew.
+/// Whether a cell of the row reads so; `COLUMN=TEXT` checks only one column. Line ends count as spaces. In a column of steps, the
+/// name is enough: `step=naive` is `1 naive`, and stays so when steps are numbered anew.
 pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
     let in_column = wanted.split_once('=').and_then(|(name, text)| Some((column(table, name).ok()?, text)));
     let (only, wanted) = in_column.map_or((None, wanted), |(at, text)| (Some(at), text));
@@ -441,7 +442,7 @@ pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
     cells.any(|(at, (cell, column))| only.is_none_or(|only| only == at) && reads(text(cell, column)))
 }
 
-/// An argument, taken apart.
+/// A parsed argument.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     table: String,

@@ -1,4 +1,4 @@
-//! What a sentence says of recorded numbers besides their values: that one is larger, that they are about equal, that they rise.
+//! Relations between recorded numbers that a sentence states: that one is larger, that they are about equal, that they rise.
 //!
 //! ```text
 //! <!-- holds: RELATION -->
@@ -25,14 +25,14 @@ use crate::{
     record::RecordError,
 };
 
-/// Equal but for the rounding of what was computed.
+/// Equal except for rounding errors.
 const EQUAL: f64 = 1e-9;
 
 /// Judges the relation of a marker.
 ///
 /// # Errors
-/// [`RecordError::False`] with both values if it does not hold; others if it cannot be judged: a table, row or column is not
-/// there, or it is malformed.
+/// [`RecordError::False`] with both values if it does not hold; others if it cannot be judged: a table, row or column is missing,
+/// or it is malformed.
 pub fn judge(workspace: &Path, relation: &str) -> Result<(), RecordError> {
     let mut reader = Reader::new(workspace, relation);
     if reader.takes("each") {
@@ -159,7 +159,7 @@ impl Comparison {
     }
 }
 
-/// With as many digits as tell it from others.
+/// A value with as many digits as distinguish it from others.
 fn short(value: f64) -> String {
     let whole = value.abs().log10().floor();
     let decimals = if value == 0.0 { 0 } else { (5.0 - whole).clamp(0.0, 12.0) as usize };

@@ -47,25 +47,25 @@ use crate::{
     },
 };
 
-/// How often the book's files are looked at.
+/// Interval at which the book's files are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// Answers with the number of builds so far.
+/// Path that returns the number of builds so far.
 const BUILDS: &str = "/.builds";
 
-/// Bytes of a body of what asks for a file; nothing reads it.
+/// Maximum bytes of the body of a file request; nothing reads it.
 const BODY_LIMIT: usize = 1 << 10;
-/// Bytes of a request's first line and headers.
+/// Maximum bytes of a request's first line and headers.
 const HEADER_LIMIT: usize = 32 << 10;
-/// In which the headers must have come.
+/// Time within which the headers must arrive.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// Connections at a time; more wait.
+/// Maximum number of connections at a time; more wait.
 const CONNECTIONS: usize = 64;
-/// After this, a connection may finish its answer and takes no other request …
+/// After this, a connection may finish its answer and accepts no other request …
 const LIFETIME: Duration = Duration::from_secs(20);
 /// … for which it has this long.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// Bytes of a page that the script is added to.
+/// Maximum bytes of a page that the script is added to.
 const PAGE_LIMIT: usize = 64 << 20;
 
 /// Added to each page: reloads it when the number of builds has changed.
@@ -91,11 +91,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Renders `book` into `output` and listens on `port` of this machine only (0: a free port). The pages are checked while it runs:
-    /// their generated parts take minutes to make anew, and nobody who wants to read has to wait for that.
+    /// Renders `book` into `output` and listens on `port` of this machine only (0: a free port). The pages are checked while it
+    /// runs: making their generated parts anew takes minutes, which readers need not wait for.
     ///
     /// # Errors
-    /// As [`Book::render`], and [`BookError::Listen`] if the port can't be had.
+    /// Same as [`Book::render`], and [`BookError::Listen`] if the port is not available.
     pub fn start(book: Book, output: PathBuf, port: u16) -> Result<Server, BookError> {
         let refused = |error: io::Error| BookError::Listen { port, reason: error.to_string() };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(refused)?;
@@ -109,16 +109,16 @@ impl Server {
         Ok(Server { listener, url: format!("http://{address}/"), book, output, rendered, api })
     }
 
-    /// The same, whose kernels run in processes of `program` and within `limits`.
+    /// The same, with kernels run in processes of `program` and within `limits`.
     ///
     /// # Errors
-    /// If the system has no thread for it.
+    /// If the system cannot start a thread for it.
     pub fn running_kernels_by(self, program: PathBuf, limits: Limits) -> io::Result<Server> {
         let api = Api { pool: Pool::start(program, limits)?, ..self.api };
         Ok(Server { api, ..self })
     }
 
-    /// Where the browser finds the book.
+    /// Address of the book for the browser.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -126,7 +126,7 @@ impl Server {
     /// Watches and answers until the process ends.
     ///
     /// # Errors
-    /// If the system has no thread or event queue for it.
+    /// If the system cannot start a thread or event queue for it.
     pub fn run(self) -> io::Result<()> {
         let Server { listener, book, output, rendered, api, .. } = self;
         let builds = Arc::new(AtomicU64::new(1));
@@ -138,7 +138,7 @@ impl Server {
     }
 }
 
-/// What is answered to which path.
+/// Routes of all paths.
 fn router(output: &Path, builds: Arc<AtomicU64>, api: Api) -> Router {
     let token = Arc::clone(&api.token);
     let files = Router::new()
@@ -152,7 +152,7 @@ fn router(output: &Path, builds: Arc<AtomicU64>, api: Api) -> Router {
         .layer(middleware::from_fn(for_this_machine))
 }
 
-/// Pages of other origins can neither embed nor frame what is here.
+/// Pages of other origins can neither embed nor frame these pages.
 async fn for_own_pages(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
@@ -161,8 +161,8 @@ async fn for_own_pages(mut response: Response) -> Response {
     response
 }
 
-/// Refuses requests under names that are not this machine's: with a name of its own that leads here, a page of another site could
-/// read the answers.
+/// Refuses requests under names that are not this machine's: with its own name that leads here, a page of another site could read
+/// the answers.
 async fn for_this_machine(request: Request, next: Next) -> Response {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
@@ -173,8 +173,8 @@ async fn for_this_machine(request: Request, next: Next) -> Response {
     }
 }
 
-/// Pages with the script that reloads them and the token for kernels; nothing is kept by the browser, which could take an old page for
-/// the new one.
+/// Pages with the script that reloads them and the token for kernels; the browser caches nothing, since it could take an old page
+/// for the new one.
 async fn with_scripts(State(token): State<Arc<str>>, response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -212,7 +212,7 @@ async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
     }
 }
 
-/// Answers the requests of a connection until it ends or its time is over. A browser that went away is no error of ours.
+/// Answers the requests of a connection until it ends or its time is over. A browser that has gone away is not an error.
 async fn serve(stream: TcpStream, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(HEADER_LIMIT);
@@ -263,7 +263,7 @@ fn watch(book: &Book, output: &Path, rendered: SystemTime, builds: &AtomicU64) {
     }
 }
 
-/// What tells a changed file: `None` for one that is gone.
+/// Times and sizes that reveal changed files: `None` for one that is gone.
 fn stamps(files: &BTreeSet<PathBuf>) -> Vec<Option<(SystemTime, u64)>> {
     let stamp = |file: &PathBuf| {
         let data = fs::metadata(file).ok()?;

@@ -1,7 +1,7 @@
-//! What a profiler of NVIDIA's wrote, kept as it came, as a table for the pages.
+//! Output of an NVIDIA profiler, kept unchanged, as a table for the pages.
 //!
-//! A session is a file `PHASE/records/MACHINE-NAME.csv`: lines that begin with `#` say where it is from, the rest is the tool's own CSV,
-//! such as that of `ncu --csv --page raw` or `nsys stats --format csv`.
+//! A session is a file `PHASE/records/MACHINE-NAME.csv`: lines that begin with `#` state its origin, the rest is the tool's own
+//! CSV, such as that of `ncu --csv --page raw` or `nsys stats --format csv`.
 //!
 //! ```text
 //! # device: NVIDIA H200
@@ -18,18 +18,18 @@
 use bench::table::Table;
 use serde_json::{Value, json};
 
-/// A session that was read.
+/// A parsed session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// What the tool wrote.
+    /// Output of the tool.
     pub table: Table,
     /// `Recorded: NVIDIA H200, 2026-11-25, commit …, by Nsight Compute ….`
     pub caption: String,
-    /// What was profiled.
+    /// Commit that was profiled.
     pub commit: String,
 }
 
-/// Facts that a session's head must tell.
+/// Facts that a session's head must state.
 const FACTS: [&str; 5] = ["device", "date", "commit", "tool", "command"];
 
 /// Digits after the point that a column of numbers keeps.
@@ -38,7 +38,7 @@ const DECIMALS: usize = 2;
 /// Reads a session called `name`.
 ///
 /// # Errors
-/// What is missing, in a sentence.
+/// The missing fact, in a sentence.
 pub fn read(name: &str, text: &str) -> Result<Session, String> {
     let fact = |wanted: &str| {
         let mut facts = text.lines().filter_map(|line| line.strip_prefix('#')?.trim().split_once(':'));
@@ -93,7 +93,7 @@ fn number(field: &str) -> Option<f64> {
     field.replace(',', "").parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Digits after the point of a number.
+/// Number of digits after the point.
 fn decimals(field: &str) -> Option<usize> {
     number(field).map(|_| field.split_once('.').map_or(0, |(_, digits)| digits.len()))
 }

@@ -1,8 +1,8 @@
-//! What the `ptx-sim` command prints or draws, for the pages that explain it.
+//! Output or picture of the `ptx-sim` command, for the pages that explain it.
 //!
 //! The command runs in the workspace's root, so that paths in its arguments and in its output are relative and the same
-//! everywhere. Two things are left out: the occupancy, whose registers are known only where there is a `ptxas`, and what
-//! lies beyond the first values of a long buffer.
+//! everywhere. Two things are left out: the occupancy, whose registers are only known where there is a `ptxas`, and all but the
+//! first values of a long buffer.
 
 use std::{
     env,
@@ -14,31 +14,31 @@ use std::{
 
 use crate::content::{Content, Picture};
 
-/// Values of a buffer that are shown, if it has more than [`LONG`].
+/// Number of values shown of a buffer with more than [`LONG`].
 const SHOWN: usize = 8;
-/// Values of a buffer that are all shown.
+/// Maximum number of values of a buffer that is shown in full.
 const LONG: usize = 32;
 
-/// Characters of a command before it goes on in the next line.
+/// Maximum characters of a command before it continues in the next line.
 const WIDTH: usize = 100;
 
 /// Why there is no output to show.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatorError {
-    /// A quotation that the arguments do not end.
+    /// A quotation that is not closed in the arguments.
     #[error("a {0} without its partner")]
     Unquoted(char),
     /// Cargo could not be started.
     #[error("cannot run cargo: {0}")]
     Start(#[from] io::Error),
-    /// The command failed otherwise than by finding what it was asked to look for.
+    /// The command failed for another reason than finding what it was told to look for.
     #[error("`ptx-sim {arguments}` failed ({status}):\n{stderr}")]
     Failed {
-        /// As in the page.
+        /// Arguments in the page.
         arguments: String,
         /// The exit status.
         status: String,
-        /// What it said.
+        /// Standard error.
         stderr: String,
     },
     /// The output is not text.
@@ -46,7 +46,7 @@ pub enum SimulatorError {
     NotText(String),
 }
 
-/// What `ptx-sim ARGUMENTS` makes: a picture, or else the command and its output.
+/// Result of `ptx-sim ARGUMENTS`: a picture, or else the command and its output.
 ///
 /// # Errors
 /// See [`SimulatorError`].
@@ -71,7 +71,7 @@ pub fn content(workspace: &Path, arguments: &str) -> Result<Content, SimulatorEr
     Ok(Content::Text(listing(arguments, &stdout, &stderr)))
 }
 
-/// What `ptx-sim ARGUMENTS` prints to standard output, if it succeeds.
+/// Standard output of `ptx-sim ARGUMENTS`, if it succeeds.
 ///
 /// # Errors
 /// See [`SimulatorError`].
@@ -95,7 +95,7 @@ fn is_summary(line: &str) -> bool {
     line.split_once(" finding").is_some_and(|(count, _)| count.parse::<u64>().is_ok())
 }
 
-/// The command and what it printed.
+/// The command and its output.
 fn listing(arguments: &str, stdout: &str, stderr: &str) -> String {
     let occupancy = |line: &&str| !line.starts_with("occupancy on ");
     let lines: Vec<String> = stdout.lines().filter(occupancy).map(shortened).collect();
@@ -112,7 +112,7 @@ fn picture(svg: String, arguments: &str, words: &[String]) -> Picture {
     Picture { name, class: "trace", svg, caption: format!("<code>{command}</code>") }
 }
 
-/// A file's name for a picture: the kernel's file and what follows it up to the buffers, without the options' names.
+/// A file's name for a picture: the kernel's file and the arguments after it up to the buffers, without the options' names.
 fn name(words: &[String]) -> String {
     let told = words.iter().skip(1).take_while(|word| !word.contains(':')).filter(|word| !word.starts_with("--"));
     let part = |word: &String| {
@@ -123,7 +123,7 @@ fn name(words: &[String]) -> String {
     told.map(part).collect::<Vec<_>>().join("-")
 }
 
-/// The command as one types it, in lines of about [`WIDTH`] that are broken between words.
+/// The command to type, in lines of about [`WIDTH`] that are broken between words.
 pub(crate) fn command(arguments: &str) -> String {
     let mut text = String::from("ptx-sim");
     let (mut width, mut quote) = (text.len(), None);
@@ -147,7 +147,7 @@ pub(crate) fn command(arguments: &str) -> String {
     text
 }
 
-/// A line of many values with the first of them only.
+/// A line of many values, cut to the first of them.
 fn shortened(line: &str) -> String {
     let values: Vec<&str> = line.split(',').collect();
     if values.len() <= LONG || values.iter().any(|value| value.contains(char::is_whitespace)) {

@@ -17,7 +17,7 @@ pub(crate) const FOLDER: &str = "sources";
 pub struct Shown(BTreeMap<String, BTreeSet<String>>);
 
 impl Shown {
-    /// Notes that `page` shows `file`.
+    /// Records that `page` shows `file`.
     pub(crate) fn add(&mut self, file: &str, page: &str) {
         self.0.entry(file.to_owned()).or_default().insert(page.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Whether a prediction came true, said by one rule for the whole book.
+//! Whether a prediction came true, by one rule for the whole book.
 //!
 //! ```text
 //! <!-- verdict: predicted EXPRESSION [to EXPRESSION], measured EXPRESSION -->as predicted<!-- /verdict -->
@@ -15,26 +15,26 @@ use crate::{expression::Reader, record::RecordError};
 /// Within this factor of the prediction, above or below, a measurement is as predicted.
 pub const FACTOR: f64 = 1.2;
 
-/// Where a reader finds the rule, from the pages' folder.
+/// Link to the rule, from the pages' folder.
 pub const RULE: &str = "introduction.md#as-predicted";
 
-/// What a prediction that came true is called.
+/// Verdict on a prediction that came true.
 pub(crate) const CAME_TRUE: &str = "as predicted";
 
-/// The argument that asks for the rule.
+/// Argument for showing the rule.
 pub(crate) const ASKS_RULE: &str = "rule";
 
-/// Whether a line says that something came true; `twice as long as predicted` does not.
+/// Whether a line states that something came true; `twice as long as predicted` does not.
 pub(crate) fn says_it_came_true(line: &str) -> bool {
     let line = line.to_lowercase();
     line.match_indices(CAME_TRUE)
         .any(|(at, _)| line[..at].split_whitespace().rev().nth(1).is_none_or(|word| word != "as"))
 }
 
-/// What stands between the markers of `verdict: ARGUMENT`, without the link.
+/// Content between the markers of `verdict: ARGUMENT`, without the link.
 ///
 /// # Errors
-/// As [`Reader::expression`], and if the argument is malformed or a number is not above 0.
+/// Same as [`Reader::expression`], and if the argument is malformed or a number is not above 0.
 pub fn text(workspace: &Path, argument: &str) -> Result<String, RecordError> {
     if argument == ASKS_RULE {
         return Ok(FACTOR.to_string());

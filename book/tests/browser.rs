@@ -14,7 +14,7 @@ use common::{device::Device, testing::planted};
 use served::Served;
 use tempfile::TempDir;
 
-/// What Chromium is called where it is installed.
+/// Names of Chromium's program.
 const NAMES: [&str; 6] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge"];
 const APPLICATIONS: [&str; 3] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",

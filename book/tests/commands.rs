@@ -1,4 +1,4 @@
-//! What pages have readers type: all of it is run, tested or left out for a reason, and a wrong page is found.
+//! Commands that pages tell readers to type: each is run, tested or left out for a reason, and a wrong page is found.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -42,7 +42,7 @@ fn course(page: &str) -> (TempDir, Book) {
     (workspace, book)
 }
 
-/// What a run of the page's commands says, and how it ends.
+/// Report of a run of the page's commands, and its result.
 fn run(page: &str) -> (String, Result<(), CommandsError>) {
     let (_workspace, book) = course(page);
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! The course's own book: sound, and rendered as the checker believes.
+//! The course's own book: sound, and rendered as the checker expects.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -27,7 +27,7 @@ fn the_course_builds_and_its_pages_have_the_ids_that_links_were_checked_against(
     }
 }
 
-/// mdBook rewrites links; this follows what came out.
+/// mdBook rewrites links; this follows the rendered ones.
 #[test]
 fn every_relative_link_of_the_rendered_book_leads_somewhere() {
     let output = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Kernels edited in a page: who may run them, what comes of a run, and what ends one.
+//! Kernels edited in a page: who may run them, the results of a run, and the reasons that end one.
 #![allow(clippy::unwrap_used)]
 
 mod served;
@@ -28,7 +28,7 @@ fn kernel(body: &str) -> String {
 
 const ENDLESS: &str = "    for (volatile unsigned k = 0; k < 2; ) {\n        if (i < n) c[i] = a[i] + b[i];\n    }";
 
-/// The headers with which a page of the book asks.
+/// Headers of a request from a page of the book.
 struct Asking<'a> {
     served: &'a Served,
     host: String,
@@ -66,7 +66,7 @@ impl<'a> Asking<'a> {
         self.ask("POST", "/.runs", &json!({ "file": KERNEL, "text": text }).to_string())
     }
 
-    /// The number of a run that was accepted.
+    /// The number of an accepted run.
     fn begin(&self, text: &str) -> u64 {
         let (status, body) = self.submit(text);
         assert_eq!(status, 202, "{body}");
@@ -309,7 +309,7 @@ fn a_run_has_the_size_that_was_chosen_within_limits() {
     }
 }
 
-/// What the process that the server starts for a run of a kernel says, without a server.
+/// Answer of the process that the server starts for a run of a kernel, without a server.
 fn run_at(file: &str, sizes: &[usize]) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_book"))
         .arg("--run-kernel")
@@ -347,14 +347,14 @@ fn products_and_attention_on_tensor_cores_run_at_their_usual_sizes() {
     assert!(run > 20, "only {run} kernels");
 }
 
-/// The process does not rely on the server's having looked.
+/// The process does not rely on the server's check.
 #[test]
 fn an_absurd_size_is_refused_by_the_run_too() {
     let answer = run_at(KERNEL, &[usize::MAX]);
     assert!(answer.contains("n may be 0 to 65536 here") && !answer.contains("\"right\""), "{answer}");
 }
 
-/// Each size that a page offers is one that its kernel takes, at either end too.
+/// Each size that a page offers is supported by its kernel, at either end too.
 #[test]
 fn what_sizes_offer_makes_sense() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -378,7 +378,7 @@ fn what_sizes_offer_makes_sense() {
     assert!(sized > 190, "only {sized} kernels have sizes");
 }
 
-/// The course's own kernels are right at the size that a page begins with, and at the least of each.
+/// The course's own kernels are right at the size that a page begins with, and at the minimum of each.
 #[test]
 fn problems_are_solved_at_their_usual_and_least_sizes() {
     let device = Device::sim();
@@ -504,7 +504,7 @@ fn a_run_ends_with_its_server() {
     assert!(!child.wait().unwrap().success());
 }
 
-/// Those that have no check here are few, and of packages whose tests check them.
+/// Kernels without a check here are few, and of packages whose tests check them.
 #[test]
 fn most_kernels_of_the_course_can_be_edited() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -246,7 +246,7 @@ fn figures_in_doc_comments_of_the_phases_are_kept_in_step() {
     }
 }
 
-/// A book with the course's own generators, one of whose pages has `lines`, from line 3 on; the record that it tells of is from `commit`.
+/// A book with the course's own generators, one of whose pages has `lines`, from line 3 on; its record is from `commit`.
 fn recorded(commit: &str, lines: &str) -> TempDir {
     const STEP: ColumnSpec = ColumnSpec::identity("step", "step");
     const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2);

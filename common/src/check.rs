@@ -5,12 +5,12 @@ use std::fmt;
 /// Unit round-off of f32: half the distance from 1 to the next value.
 pub const F32_ROUND_OFF: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// How far a value may be from the expected one: `absolute + relative · |expected|`.
+/// Allowed distance between a value and the expected one: `absolute + relative · |expected|`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// In the values' own unit.
     pub absolute: f64,
-    /// As a fraction of the expected value.
+    /// Fraction of the expected value.
     pub relative: f64,
 }
 
@@ -68,7 +68,7 @@ fn gamma(n: usize) -> f64 {
     nu / (1.0 - nu)
 }
 
-/// How two lists of values differ.
+/// Differences between two lists of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Values compared.
@@ -97,7 +97,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why a comparison failed.
+/// Reason why a comparison failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Mismatch {
     /// The lists are not of the same length.
@@ -108,7 +108,7 @@ pub enum Mismatch {
         /// Values expected.
         expected: usize,
     },
-    /// Infinite or NaN values where there can be none: poison that was never overwritten, for instance.
+    /// Infinite or NaN values where none are possible: poison that was never overwritten, for instance.
     #[error("{wrong} of {count} values are not finite, the first at {first}: {actual}")]
     NotFinite {
         /// Number of wrong values.

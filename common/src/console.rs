@@ -10,12 +10,12 @@ pub fn say(label: &str, what: impl Display) {
     line(&format!("{label}: {what}"));
 }
 
-/// A line on standard error about what the run goes on without.
+/// A line on standard error about something missing that the run does without.
 pub fn warn(message: impl Display) {
     say("warning", message);
 }
 
-/// A line on standard error about what failed.
+/// A line on standard error about a failure.
 pub fn error(message: impl Display) {
     say("error", message);
 }

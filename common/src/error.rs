@@ -1,4 +1,4 @@
-//! One error type for the whole crate; each message says what was attempted, on what, and what to do about it.
+//! One error type for the whole crate; each message says what was attempted, on what, and how to fix it.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::element::{ElementType, MemoryFormat};
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong between a lesson and its device.
+/// All errors between a lesson and its device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,23 +17,23 @@ pub enum Error {
     #[error("no such device: `{0}` (use auto, sim, sim:N, cuda or cuda:N)")]
     DeviceName(String),
 
-    /// The device asked for does not answer.
+    /// The requested device does not answer.
     #[error("{device} cannot be used: {reason}")]
     NoDevice {
-        /// As the user named it.
+        /// Name given by the user.
         device: String,
-        /// What the driver, or its absence, said.
+        /// Message of the driver, or its absence.
         reason: String,
     },
 
-    /// Something that this kind of device cannot do; tables show it as a dash with the reason.
+    /// An operation that this kind of device cannot do; tables show it as a dash with the reason.
     #[error("{what} is not possible on {device}: {reason}")]
     Unsupported {
-        /// What was asked for.
+        /// The requested operation.
         what: String,
         /// The device's short name.
         device: String,
-        /// Why, and if there is another way, which.
+        /// The reason, and an alternative if there is one.
         reason: String,
     },
 
@@ -46,7 +46,7 @@ pub enum Error {
         what: &'static str,
         /// The stream's device.
         expected: String,
-        /// Where the object lives.
+        /// Device of the object.
         found: String,
     },
 
@@ -61,22 +61,22 @@ pub enum Error {
         requested: u64,
         /// Bytes free when the request failed.
         free: u64,
-        /// Bytes that the device has.
+        /// Bytes of the device.
         total: u64,
         /// Bytes in live buffers of this process.
         in_use: u64,
     },
 
-    /// Something that cannot be a part of a graph.
+    /// An operation that cannot be a part of a graph.
     #[error("{operation} is not possible in the capture of a graph: {reason}")]
     Capture {
-        /// What was refused.
+        /// The refused operation.
         operation: &'static str,
-        /// Why, and what to do instead.
+        /// The reason, and an alternative.
         reason: String,
     },
 
-    /// Two lengths that must agree do not.
+    /// Two lengths differ that must be equal.
     #[error("{operation}: the source holds {source_len} elements, the destination {destination_len}")]
     Length {
         /// The copy that was refused.
@@ -92,7 +92,7 @@ pub enum Error {
     Shape {
         /// The operation that was refused.
         operation: String,
-        /// What was expected, and the shape that came.
+        /// The expected and the actual shape.
         detail: ShapeError,
     },
 
@@ -103,18 +103,18 @@ pub enum Error {
         shape: Vec<usize>,
         /// The type that the operation takes.
         expected: ElementType,
-        /// The tensor's.
+        /// Its own one.
         got: ElementType,
     },
 
-    /// A tensor whose values lie in another order than an operation takes.
+    /// A tensor whose values have another order than an operation takes.
     #[error("the tensor {shape:?}: expected {expected}, got {got}")]
     MemoryFormat {
         /// The tensor's shape.
         shape: Vec<usize>,
         /// The format that the operation takes.
         expected: MemoryFormat,
-        /// The tensor's.
+        /// Its own one.
         got: MemoryFormat,
     },
 
@@ -145,7 +145,7 @@ pub enum Error {
         detail: String,
     },
 
-    /// A kernel did something wrong while the simulator watched.
+    /// A kernel broke a rule on the simulator.
     #[error("{rendered}")]
     Fault {
         /// The kind, for programs to match on.
@@ -154,7 +154,7 @@ pub enum Error {
         rendered: String,
     },
 
-    /// What the simulator's sanitiser found in a launch.
+    /// Findings of the simulator's sanitiser in a launch.
     #[error("{rendered}")]
     Findings {
         /// At least one, in order of occurrence.
@@ -163,7 +163,7 @@ pub enum Error {
         rendered: String,
     },
 
-    /// What the simulator's sanitiser found between the streams of a device.
+    /// Findings of the simulator's sanitiser between the streams of a device.
     #[error("{rendered}")]
     UnorderedStreams {
         /// At least one.
@@ -179,22 +179,22 @@ pub enum Error {
         module: String,
         /// The device's short name.
         device: String,
-        /// The loader's own words.
+        /// Message of the loader.
         detail: String,
     },
 
-    /// A module without the kernel asked for.
+    /// A module without the requested kernel.
     #[error("`{module}` has no kernel `{kernel}`; it has {}", list(.available))]
     NoSuchKernel {
         /// File or name of the module.
         module: String,
-        /// The name asked for.
+        /// Requested name.
         kernel: String,
-        /// The names it has.
+        /// Existing names.
         available: Vec<String>,
     },
 
-    /// A module without a constant that its host side reads.
+    /// A module without a constant that its host code reads.
     #[error("`{module}` has no `constexpr int {constant}`, which the host side reads, or it is negative")]
     NoSuchConstant {
         /// File or name of the module.
@@ -203,7 +203,7 @@ pub enum Error {
         constant: String,
     },
 
-    /// A kernel with another tile than its host side was written for.
+    /// A kernel whose tile differs from the one that its host code assumes.
     #[error("`{module}` has {constant} = {kernel}, but its host side was written for {host}; change both")]
     Geometry {
         /// File or name of the module.
@@ -212,7 +212,7 @@ pub enum Error {
         constant: String,
         /// Its value in the kernel.
         kernel: usize,
-        /// The value that the host side expects.
+        /// The value that the host code expects.
         host: usize,
     },
 
@@ -230,9 +230,9 @@ pub enum Error {
     NvrtcMissing {
         /// The kernel's file.
         file: String,
-        /// Why the shipped PTX does not serve.
+        /// Reason why the shipped PTX cannot be used.
         why: String,
-        /// Which libraries were tried, and what is wrong with each.
+        /// Libraries that were tried, and the problem with each.
         reason: String,
         /// The one command that installs NVRTC.
         remedy: String,
@@ -241,7 +241,7 @@ pub enum Error {
     /// The CUDA driver reported an error.
     #[error("{operation} failed on {device}: {message}")]
     Cuda {
-        /// What was attempted. A kernel's fault surfaces at the next synchronisation.
+        /// The attempted operation. A kernel's fault surfaces at the next synchronisation.
         operation: String,
         /// The device's short name.
         device: String,
@@ -254,11 +254,11 @@ pub enum Error {
     /// The simulator's memory rejected an access from the host.
     #[error("{operation} failed on {device}: {source}")]
     SimMemory {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The device's short name.
         device: String,
-        /// What the simulator said.
+        /// Error of the simulator.
         source: ptx_sim::MemoryError,
     },
 
@@ -267,7 +267,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 
@@ -276,7 +276,7 @@ pub enum Error {
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 
@@ -285,7 +285,7 @@ pub enum Error {
     File {
         /// The file, as it was given.
         name: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 
@@ -300,7 +300,7 @@ pub enum Error {
         found: usize,
     },
 
-    /// Something wrong in an input, told in one sentence.
+    /// An invalid input, described in one sentence.
     #[error("{0}")]
     Invalid(String),
 
@@ -309,7 +309,7 @@ pub enum Error {
     Ranks(RankFailure),
 }
 
-/// What ended the work of all ranks; each of them reports the same.
+/// Failure that ended the work of all ranks; each of them reports the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct RankFailure {
@@ -317,11 +317,11 @@ pub struct RankFailure {
     pub rank: usize,
     /// The kind, for programs to match on.
     pub kind: RankFailureKind,
-    /// What happened, with the ranks' numbers.
+    /// The event, with the ranks' numbers.
     pub sentence: String,
 }
 
-/// Why ranks no longer work together.
+/// Reason why ranks no longer work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RankFailureKind {
@@ -333,7 +333,7 @@ pub enum RankFailureKind {
     Absent,
     /// The rank did not come to a call in time.
     Late,
-    /// The rank's process, or its host, says nothing any more.
+    /// The rank's process, or its host, no longer answers.
     Silent,
     /// Two ranks called different things.
     Mismatch,
@@ -349,7 +349,7 @@ impl Error {
         matches!(self, Error::Unsupported { .. })
     }
 
-    /// What becomes of an error of the file system at `path`: for `map_err`.
+    /// Converts an error of the file system at `path`: for `map_err`.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { path, source }
@@ -361,14 +361,14 @@ impl Error {
     }
 }
 
-/// What is wrong with a shape.
+/// Problem with a shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// Too many or too few dimensions.
     #[error("expected {expected} dimension{}, got shape {got:?}", if *.expected == 1 { "" } else { "s" })]
     Rank {
-        /// Number of dimensions needed.
+        /// Expected number of dimensions.
         expected: usize,
         /// The shape.
         got: Vec<usize>,
@@ -377,7 +377,7 @@ pub enum ShapeError {
     /// Another shape than the one needed.
     #[error("expected the shape {expected}, got {got:?}")]
     Mismatch {
-        /// The shape needed; a letter stands for a dimension of any size: `[B, 320]`.
+        /// Expected shape; a letter stands for a dimension of any size: `[B, 320]`.
         expected: String,
         /// The shape.
         got: Vec<usize>,
@@ -388,9 +388,9 @@ pub enum ShapeError {
     Values {
         /// The shape to fill.
         shape: Vec<usize>,
-        /// The values it takes; `None` if that is more than 64 bits can count.
+        /// Number of values that fills it; `None` if 64 bits cannot count them.
         expected: Option<usize>,
-        /// The values there are.
+        /// Actual number of values.
         got: usize,
     },
 
@@ -404,7 +404,7 @@ pub enum ShapeError {
 }
 
 impl ShapeError {
-    /// `got`, where `expected` is needed: a shape, or a pattern such as `[B, 320]`.
+    /// `got` instead of `expected`, which is a shape, or a pattern such as `[B, 320]`.
     pub fn mismatch(expected: impl Into<String>, got: &[usize]) -> ShapeError {
         ShapeError::Mismatch { expected: expected.into(), got: got.to_vec() }
     }
@@ -422,12 +422,12 @@ impl From<&str> for ShapeError {
     }
 }
 
-/// Two operations at the same bytes that nothing orders.
+/// Two unordered operations at the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnorderedUse {
     /// The operation that was queued first: a kernel, a copy or a fill, and its stream.
     pub earlier: String,
-    /// The one that was queued second.
+    /// The operation that was queued second.
     pub later: String,
     /// The buffer.
     pub memory: String,

@@ -7,8 +7,8 @@ use std::path::Path;
 /// The content of a regular file of `limit` bytes or less.
 ///
 /// # Errors
-/// The system's; [`io::ErrorKind::InvalidInput`] if it is not a regular file, [`io::ErrorKind::FileTooLarge`] if it holds more. The
-/// messages do not name the file.
+/// Errors of the system; [`io::ErrorKind::InvalidInput`] if it is not a regular file, [`io::ErrorKind::FileTooLarge`] if it holds
+/// more. The messages do not name the file.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let (mut content, mut file) = (Vec::new(), open(path)?);
     // A file may grow while it is read, and files of the kernel's have no length at all.
@@ -23,7 +23,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// As [`read`].
+/// Same as [`read`].
 pub fn open(path: &Path) -> io::Result<File> {
     // Asked before it is opened: opening a pipe waits for its other end.
     let kind = fs::metadata(path)?.file_type();
@@ -34,7 +34,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
 }
 
-/// A limit as a person says it: `512 MiB`.
+/// A limit in readable units: `512 MiB`.
 pub fn bytes(count: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| count >= 1 << shift) {

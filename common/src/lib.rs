@@ -19,7 +19,7 @@
 //! | [`progress`] | a progress bar for long work |
 //! | [`testing`] | for tests: one body run on both devices ([`device_test!`]) or on several of each ([`group_test!`]), kernels with planted bugs |
 //!
-//! The host side of a lesson reads as it would with cudarc, and runs on either device:
+//! The host side of a lesson reads like code with cudarc, and runs on either device:
 //!
 //! ```
 //! use common::prelude::*;

@@ -2,10 +2,10 @@
 
 use crate::{Error, Result};
 
-/// `value` as the 32-bit integer that the kernels count in; `None` stands for a product that overflows.
+/// `value` as the 32-bit integer in which the kernels count; `None` stands for a product that overflows.
 ///
 /// # Errors
-/// [`Error::Shape`] with `operation`, and `what` the value is, if it does not fit.
+/// [`Error::Shape`] with `operation`, and `what` as the name of the value, if it does not fit.
 pub fn fits_i32(operation: &str, what: &str, value: Option<usize>) -> Result<i32> {
     value.and_then(|value| i32::try_from(value).ok()).ok_or_else(|| {
         let value = value.map_or("beyond 64 bits".to_owned(), |value| value.to_string());

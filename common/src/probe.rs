@@ -1,9 +1,9 @@
-//! Which of NVIDIA's libraries this machine has.
+//! NVIDIA's libraries on this machine.
 //!
-//! Each is opened by absolute path where that is known: from the `nvidia-*` wheels of a Python environment, from
+//! Each is opened by absolute path if that is known: from the `nvidia-*` wheels of a Python environment, from
 //! `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. A library that is open is found again by
-//! its name, so cudarc (which searches by name alone, and panics where it finds nothing) then finds it too. Nothing here
-//! panics, and nothing needs the `cuda` feature.
+//! its name, so cudarc (which searches by name alone, and panics if it finds nothing) then finds it too. Nothing here panics,
+//! and nothing needs the `cuda` feature.
 
 use std::ffi::c_int;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) const DRIVER_LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else {
 pub const HEADERS_REMEDY: &str =
     "pip install 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*'";
 
-/// A library that the course uses where it is present.
+/// A library that the course uses if it is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// The GPU driver.
@@ -38,16 +38,16 @@ pub enum Library {
 
 /// A loaded library; it stays loaded until the program ends.
 pub struct Opened {
-    /// For looking up symbols.
+    /// Handle for looking up symbols.
     pub library: Handle,
     /// The file, or its bare name if the system found it by itself.
     pub path: PathBuf,
 }
 
-/// One row of `doctor`: what is present, and what to do if it is not.
+/// One row of `doctor`: whether a component is present, and how to install it.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// What it is: `NVRTC`.
+    /// Name of the component: `NVRTC`.
     pub name: &'static str,
     /// Whether it could be opened.
     pub present: bool,
@@ -55,9 +55,9 @@ pub struct Component {
     pub version: Option<String>,
     /// The file.
     pub path: Option<PathBuf>,
-    /// If it is absent: where it was searched for, or what went wrong.
+    /// If it is absent: the searched places, or the error.
     pub detail: Option<String>,
-    /// What cannot be done without it.
+    /// Features that need it.
     pub without: &'static str,
     /// The one command that installs it.
     pub remedy: &'static str,
@@ -75,11 +75,11 @@ macro_rules! in_environment {
 }
 
 impl Library {
-    /// All of them, in the order that they build on each other.
+    /// All of them, each after those that it builds on.
     pub const ALL: [Library; 6] =
         [Library::Driver, Library::Nvrtc, Library::Cublas, Library::CublasLt, Library::Cudnn, Library::Nccl];
 
-    /// What it is called.
+    /// Name.
     pub fn name(self) -> &'static str {
         match self {
             Library::Driver => "NVIDIA driver",
@@ -91,7 +91,7 @@ impl Library {
         }
     }
 
-    /// What cannot be done without it.
+    /// Features that need it.
     pub fn without(self) -> &'static str {
         match self {
             Library::Driver => "no GPU: everything runs on the simulator, with counts instead of times",
@@ -115,7 +115,7 @@ impl Library {
         }
     }
 
-    /// Opens it, once for the whole program; `Err` says what was tried.
+    /// Opens it, once for the whole program; `Err` lists the attempts.
     ///
     /// # Errors
     /// A sentence with the places searched.
@@ -185,7 +185,7 @@ impl Library {
         Err(if failures.is_empty() { format!("{} not found", names.join(", ")) } else { failures.join("; ") })
     }
 
-    /// Opens the libraries that this one opens later by bare name, which would not find them.
+    /// Opens the libraries that this one later opens by bare name, without finding them itself.
     fn open_companions(self, dir: &Path) {
         let stem = match self {
             Library::Nvrtc => "nvrtc-builtins",
@@ -273,7 +273,7 @@ impl Library {
     }
 }
 
-/// What this machine has: one row per [`Library`], and one for CUDA's headers.
+/// Components of this machine: one row per [`Library`], and one for CUDA's headers.
 pub fn report() -> Vec<Component> {
     let mut components: Vec<Component> = Library::ALL.map(component).into();
     let headers = include_dirs().first();
@@ -314,7 +314,7 @@ fn dotted(parts: [usize; 3]) -> String {
     parts.map(|part| part.to_string()).join(".")
 }
 
-/// `580.65.06`, which the driver's kernel module tells on Linux.
+/// `580.65.06`, from the driver's kernel module on Linux.
 fn kernel_driver_version() -> Option<String> {
     let text = fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned())
@@ -349,7 +349,7 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
     }
 }
 
-/// True if the loader says that there is no such file, rather than that something is wrong with it.
+/// True if the loader reports that there is no such file, rather than that the file is broken.
 fn is_absent(path: &Path, cause: &str) -> bool {
     let cause = cause.to_lowercase();
     // The second is Windows: ERROR_MOD_NOT_FOUND.
@@ -357,7 +357,7 @@ fn is_absent(path: &Path, cause: &str) -> bool {
         || cause.contains("os error 126")
 }
 
-/// The loader's sentence; libloading's own message says only which call failed.
+/// The loader's message; libloading's own message says only which call failed.
 pub(crate) fn cause(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),
@@ -387,7 +387,7 @@ fn library_dirs() -> &'static [PathBuf] {
     })
 }
 
-/// Looks for the compiler and CUDA's headers now, for a program that is about to leave the directory that it was started in.
+/// Looks for the compiler and CUDA's headers now, for a program that is about to leave its initial directory.
 pub fn find_compiler() {
     let _ = Library::Nvrtc.open();
     let _ = include_dirs();

@@ -27,7 +27,7 @@ pub fn print(text: &str) {
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of `len` steps. `message` says what is being done.
+    /// A bar of `len` steps. `message` describes the work.
     pub fn new(len: u64, message: impl Into<Cow<'static, str>>) -> Progress {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -36,7 +36,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// For one step of unknown length, which `message` names.
+    /// A bar for one step of unknown length, named by `message`.
     pub fn spinner(message: impl Into<Cow<'static, str>>) -> Progress {
         let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
         let bar =
@@ -53,7 +53,7 @@ impl Progress {
         self.0.inc(steps);
     }
 
-    /// Says what is being done now.
+    /// Describes the current work.
     pub fn set_message(&self, message: impl Into<Cow<'static, str>>) {
         self.0.set_message(message);
     }

@@ -8,7 +8,7 @@ pub fn date() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// `git describe` of the sources this was built from; `WARP_COMMIT` says it where the sources came without a repository.
+/// `git describe` of the sources of this build; `WARP_COMMIT` gives it for sources without a repository.
 pub fn commit() -> String {
     let git = Command::new("git")
         .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
@@ -22,7 +22,7 @@ pub fn commit() -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The processor's name, where Linux gives it, and how many threads it runs at once.
+/// The processor's name, if Linux reports it, and its number of hardware threads.
 pub fn host() -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let name = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {

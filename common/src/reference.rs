@@ -1,5 +1,5 @@
-//! The references: operations on the CPU that accumulate in f64. Also the naive f32 versions that a beginner would write, for
-//! the CPU's row in the tables.
+//! The references: operations on the CPU that accumulate in f64. Also naive f32 versions, like a beginner's, for the CPU's
+//! row in the tables.
 //!
 //! A [`Reference`] includes a bound on the rounding error of any f32 implementation, so no test guesses one.
 
@@ -148,7 +148,7 @@ impl<'a> Gemm<'a> {
     /// The outputs at `indices` of C.
     ///
     /// # Errors
-    /// As [`Gemm::all`], or if an index is outside C.
+    /// Errors of [`Gemm::all`], or if an index is outside C.
     pub fn at(&self, indices: &[usize]) -> Result<Reference> {
         self.check()?;
         check_indices("gemm", indices, self.m * self.n)?;
@@ -253,7 +253,7 @@ pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Referen
 /// [`linear_relu`] in plain f32, one loop per dimension.
 ///
 /// # Errors
-/// As [`linear_relu`].
+/// Same as [`linear_relu`].
 pub fn linear_relu_f32(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
     let [batch, inputs, outputs] = linear_size(x, weight)?;
     bias.expect_shape("linear's bias", &[outputs])?;
@@ -283,7 +283,7 @@ pub struct LinearGradients {
 /// The gradients of [`linear_relu`] for its result `y` and the gradient `dy` of the result, both \[batch, out\].
 ///
 /// # Errors
-/// As [`linear_relu`].
+/// Same as [`linear_relu`].
 pub fn linear_relu_backward(x: &Tensor, weight: &Tensor, y: &Tensor, dy: &Tensor) -> Result<LinearGradients> {
     let [batch, inputs, outputs] = linear_size(x, weight)?;
     y.expect_shape("linear's y", &[batch, outputs])?;
@@ -321,7 +321,7 @@ pub fn relu(input: &Tensor) -> Result<Reference> {
 /// [`relu`] in plain f32.
 ///
 /// # Errors
-/// As [`relu`].
+/// Same as [`relu`].
 pub fn relu_f32(input: &Tensor) -> Result<Tensor> {
     let x = input.as_slice()?;
     Tensor::from_vec(input.shape(), parallel::collect(x.len(), &|i| relu_of(x[i])))

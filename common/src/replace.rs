@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Makes `bytes` the contents of the file at `path`: they are written beside it, to the disk, and the new file is renamed to
-/// the old one's name. Whatever happens before that, an earlier file stays as it was. A link keeps pointing to its file, and
+/// the old one's name. If anything fails before that, an earlier file is unchanged. A link keeps pointing to its file, and
 /// anything but a regular file, such as `/dev/stdout`, is simply written to.
 ///
 /// # Errors
-/// What the file system reports.
+/// Errors of the file system.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (path, present) = resolve(path);
     if present.as_ref().is_some_and(|present| !present.is_file()) {
@@ -30,7 +30,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Whether [`write()`] could write now: tries to create a file beside `path`, and leaves none.
 ///
 /// # Errors
-/// What keeps [`write()`] from it.
+/// The error that [`write()`] would return.
 pub fn can_write(path: &Path) -> io::Result<()> {
     let (path, present) = resolve(path);
     match present {
@@ -42,14 +42,15 @@ pub fn can_write(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file that is meant if `path` is a link, and what is there.
+/// The target file if `path` is a link, and its metadata.
 fn resolve(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let present = fs::metadata(&path).ok();
     (path, present)
 }
 
-/// An empty file in the directory of `path`, which vanishes unless it is kept. Others may read it if the umask lets them.
+/// An empty file in the directory of `path`, which is deleted unless it is kept. Others may read it if the umask lets
+/// them.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();

@@ -1,9 +1,9 @@
 //! [`Tensor`]: values with a shape, on the host or on a device.
 //!
 //! The type of the values and, for images, their order in memory are known at run time, as in PyTorch and candle. Most of the
-//! course computes in f32 and NCHW, which the methods without a type mean ([`Tensor::from_vec`], [`Tensor::as_slice`],
-//! [`Tensor::buffer`] …); those with one ([`Tensor::of`], [`Tensor::values`], [`Tensor::buffer_of`] …) take any. Whoever reads
-//! memory says which type and format it expects, and gets an error if the tensor has another.
+//! course computes in f32 and NCHW, the defaults of the methods without a type ([`Tensor::from_vec`], [`Tensor::as_slice`],
+//! [`Tensor::buffer`] …); those with one ([`Tensor::of`], [`Tensor::values`], [`Tensor::buffer_of`] …) take any. A reader of
+//! memory states the type and format it expects, and gets an error if the tensor has another.
 
 #[cfg(feature = "cuda")]
 use cudarc::driver::CudaSlice;
@@ -43,7 +43,7 @@ impl Tensor {
     /// [`Tensor::from_vec`] for values of any element type.
     ///
     /// # Errors
-    /// As [`Tensor::from_vec`].
+    /// Errors of [`Tensor::from_vec`].
     pub fn of<T: Element>(shape: &[usize], values: Vec<T>) -> Result<Tensor> {
         expect_values("making a tensor", shape, values.len())?;
         Ok(Tensor::on_host(shape, values))
@@ -83,8 +83,8 @@ impl Tensor {
         Tensor::on_host::<f32>(shape, values)
     }
 
-    /// Values in (−1, 1), on the host: evenly spaced, in an order that the seed decides, and none zero. No two are equal in a
-    /// tensor of up to 2²³ values, so that a kernel that reads the wrong one is found out.
+    /// Values in (−1, 1), on the host: evenly spaced, in an order chosen by the seed, and none zero. No two are equal in a
+    /// tensor of up to 2²³ values, so that a kernel that reads the wrong one is caught.
     pub fn random(shape: &[usize], seed: u64) -> Tensor {
         let n: usize = shape.iter().product();
         let order = Permutation::new(n as u64, seed);
@@ -100,7 +100,7 @@ impl Tensor {
     /// A tensor on `device` for a kernel to fill; until then it holds NaN.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn empty_on(device: &Device, shape: &[usize]) -> Result<Tensor> {
         Tensor::empty_of(device, shape, ElementType::F32, MemoryFormat::Nchw)
     }
@@ -108,7 +108,7 @@ impl Tensor {
     /// [`Tensor::empty_on`] for any element type and format; integers are −1 until they are written.
     ///
     /// # Errors
-    /// As [`Tensor::empty_on`]; [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
+    /// Errors of [`Tensor::empty_on`]; [`Error::Shape`] if the format is NHWC and there are not exactly 4 dimensions.
     pub fn empty_of(device: &Device, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Tensor> {
         check_format(shape, format)?;
         let len = checked_len("making a tensor", shape)?;
@@ -117,7 +117,7 @@ impl Tensor {
         Ok(Tensor { shape: shape.to_vec(), format, storage: Storage::Device(memory, element) })
     }
 
-    /// A shape without values, for planning memory before any is allocated; what needs values refuses it.
+    /// A shape without values, for planning memory before any is allocated; operations that need values refuse it.
     pub fn shape_only(shape: &[usize]) -> Tensor {
         let storage = Storage::Nowhere(ElementType::F32);
         Tensor { shape: shape.to_vec(), format: MemoryFormat::Nchw, storage }
@@ -126,13 +126,13 @@ impl Tensor {
     /// [`Tensor::shape_only`] for any element type and format.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
+    /// [`Error::Shape`] if the format is NHWC and there are not exactly 4 dimensions.
     pub fn shape_only_of(shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Tensor> {
         check_format(shape, format)?;
         Ok(Tensor { shape: shape.to_vec(), format, storage: Storage::Nowhere(element) })
     }
 
-    /// The dimensions; of an image N, C, H, W, whatever its format.
+    /// The dimensions; for an image N, C, H, W, whatever its format.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -160,7 +160,7 @@ impl Tensor {
         self.format
     }
 
-    /// Bytes that the values take.
+    /// Size of the values in bytes.
     pub fn num_bytes(&self) -> usize {
         self.len() * self.element_type().size()
     }
@@ -196,8 +196,8 @@ impl Tensor {
         Ok(Tensor { shape: shape.to_vec(), ..self })
     }
 
-    /// The memory of a tensor on a device, for another shape that needs no more of it. The values are unspecified: NaN, or what a
-    /// kernel left there.
+    /// The memory of a tensor on a device, for another shape that fits into it. The values are unspecified: NaN, or a kernel's
+    /// old ones.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is not enough, [`Error::Invalid`] if the tensor is not on a device.
@@ -206,10 +206,10 @@ impl Tensor {
         self.recycle_of(shape, element, format)
     }
 
-    /// [`Tensor::recycle`] for values of any element type and format, as many as the memory has bytes for.
+    /// [`Tensor::recycle`] for values of any element type and format that fit into the memory.
     ///
     /// # Errors
-    /// As [`Tensor::recycle`].
+    /// Same as [`Tensor::recycle`].
     pub fn recycle_of(self, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Tensor> {
         check_format(shape, format)?;
         let bytes = checked_len("recycling", shape)?.checked_mul(element.size());
@@ -237,7 +237,7 @@ impl Tensor {
     /// The values in row-major order of the format, each exactly; copied from the device if they are there.
     ///
     /// # Errors
-    /// What earlier work on the device ran into.
+    /// Errors of earlier work on the device.
     pub fn to_f64(&self) -> Result<Vec<f64>> {
         fn widen<T: Element>(values: &[T]) -> Vec<f64> {
             values.iter().map(|&value| value.to_f64()).collect()
@@ -246,10 +246,10 @@ impl Tensor {
         Ok(with_values!(copied.host()?, values => widen(values)))
     }
 
-    /// Queues that all values of a tensor on the device become NaN, integers −1.
+    /// Queues a fill of all values of a tensor on the device with NaN, integers −1.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is on the host; as [`Stream::poison`].
+    /// [`Error::Invalid`] if it is on the host; errors of [`Stream::poison`].
     pub fn poison(&mut self, stream: &Stream) -> Result<()> {
         let format = self.format;
         with_element!(self.element_type(), T => stream.poison(self.buffer_of_mut::<T>(format)?))
@@ -287,7 +287,7 @@ impl Tensor {
         self.device().is_some()
     }
 
-    /// Where the values are; `None` for the host.
+    /// Device of the values; `None` for the host.
     pub fn device(&self) -> Option<&Device> {
         match &self.storage {
             Storage::Device(memory, _) => Some(memory.device()),
@@ -295,10 +295,10 @@ impl Tensor {
         }
     }
 
-    /// A copy on `device`, from wherever the values are.
+    /// A copy on `device`, from the host or any device.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn to_device(&self, device: &Device) -> Result<Tensor> {
         fn copy<T: DeviceElement>(from: &Buffer<T>, to: &Stream) -> Result<Buffer<T>> {
             if from.device() == to.device() {
@@ -322,7 +322,7 @@ impl Tensor {
     /// A copy on the host, complete when this returns.
     ///
     /// # Errors
-    /// What earlier work on the device ran into.
+    /// Errors of earlier work on the device.
     pub fn to_host(&self) -> Result<Tensor> {
         fn copy<T: Element>(memory: &RawBuffer) -> Result<HostValues> {
             Ok(T::wrap(memory.device().stream().clone_dtoh(Buffer::<T>::of_raw(memory))?))
@@ -335,8 +335,8 @@ impl Tensor {
         Ok(Tensor { shape: self.shape.clone(), format: self.format, storage: Storage::Host(values) })
     }
 
-    /// Queues a copy of the values to `to`, of the same shape, element type and format; both are on the device of `stream`, or one of them
-    /// on another of its host, as for [`Stream::memcpy_peer`].
+    /// Queues a copy of the values to `to`, of the same shape, element type and format; both are on the device of `stream`, or one of
+    /// them on another of its host, see [`Stream::memcpy_peer`].
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::WrongDevice`]; [`Error::Invalid`] if one of them
@@ -353,7 +353,7 @@ impl Tensor {
     /// The f32 values of a tensor on the host, in row-major order.
     ///
     /// # Errors
-    /// As [`Tensor::values`].
+    /// Same as [`Tensor::values`].
     pub fn as_slice(&self) -> Result<&[f32]> {
         self.values(MemoryFormat::Nchw)
     }
@@ -361,7 +361,7 @@ impl Tensor {
     /// The f32 values of a tensor on the host, in row-major order, for writing.
     ///
     /// # Errors
-    /// As [`Tensor::values`].
+    /// Same as [`Tensor::values`].
     pub fn as_mut_slice(&mut self) -> Result<&mut [f32]> {
         self.values_mut(MemoryFormat::Nchw)
     }
@@ -369,7 +369,7 @@ impl Tensor {
     /// The f32 values in row-major order, copied from the device if they are there.
     ///
     /// # Errors
-    /// As [`Tensor::into_values`].
+    /// Same as [`Tensor::into_values`].
     pub fn into_vec(self) -> Result<Vec<f32>> {
         self.into_values(MemoryFormat::Nchw)
     }
@@ -377,7 +377,7 @@ impl Tensor {
     /// The f32 device memory of a tensor in row-major order.
     ///
     /// # Errors
-    /// As [`Tensor::buffer_of`].
+    /// Same as [`Tensor::buffer_of`].
     pub fn buffer(&self) -> Result<&Buffer<f32>> {
         self.buffer_of(MemoryFormat::Nchw)
     }
@@ -385,7 +385,7 @@ impl Tensor {
     /// The f32 device memory of a tensor in row-major order, for writing.
     ///
     /// # Errors
-    /// As [`Tensor::buffer_of`].
+    /// Same as [`Tensor::buffer_of`].
     pub fn buffer_mut(&mut self) -> Result<&mut Buffer<f32>> {
         self.buffer_of_mut(MemoryFormat::Nchw)
     }
@@ -403,7 +403,7 @@ impl Tensor {
     /// [`Tensor::values`], for writing.
     ///
     /// # Errors
-    /// As [`Tensor::values`].
+    /// Same as [`Tensor::values`].
     pub fn values_mut<T: Element>(&mut self, format: MemoryFormat) -> Result<&mut [T]> {
         self.expect::<T>(format)?;
         let unexpected = self.unexpected::<T>();
@@ -417,7 +417,7 @@ impl Tensor {
     /// The values, expected to be of type `T` and in this format; copied from the device if they are there.
     ///
     /// # Errors
-    /// [`Error::ElementType`], [`Error::MemoryFormat`], or what earlier work on the device ran into.
+    /// [`Error::ElementType`], [`Error::MemoryFormat`], or errors of earlier work on the device.
     pub fn into_values<T: Element>(self, format: MemoryFormat) -> Result<Vec<T>> {
         self.expect::<T>(format)?;
         let unexpected = self.unexpected::<T>();
@@ -444,7 +444,7 @@ impl Tensor {
     /// [`Tensor::buffer_of`], for writing.
     ///
     /// # Errors
-    /// As [`Tensor::buffer_of`].
+    /// Same as [`Tensor::buffer_of`].
     pub fn buffer_of_mut<T: Element>(&mut self, format: MemoryFormat) -> Result<&mut Buffer<T>> {
         self.expect::<T>(format)?;
         match &mut self.storage {
@@ -470,7 +470,7 @@ impl Tensor {
     /// [`Tensor::as_cuda`], for writing.
     ///
     /// # Errors
-    /// As [`Tensor::as_cuda`].
+    /// Same as [`Tensor::as_cuda`].
     #[cfg(feature = "cuda")]
     pub fn as_cuda_mut(&mut self, stream: &Stream) -> Result<&mut CudaSlice<u8>> {
         let format = self.format;
@@ -481,7 +481,7 @@ impl Tensor {
         })
     }
 
-    /// What every access to memory asks first: whether the type and the format are those that the caller goes by.
+    /// Check of every access to memory: the type and the format have to be those that the caller expects.
     fn expect<T: Element>(&self, format: MemoryFormat) -> Result<()> {
         if self.element_type() != T::TYPE { Err(self.unexpected::<T>()) } else { self.expect_format(format) }
     }
@@ -518,7 +518,7 @@ fn nowhere(shape: &[usize]) -> Error {
     Error::Invalid(format!("the tensor {shape:?} is a shape without values"))
 }
 
-/// Fails if the format is NHWC and there are not 4 dimensions.
+/// Fails if the format is NHWC and there are not exactly 4 dimensions.
 fn check_format(shape: &[usize], format: MemoryFormat) -> Result<()> {
     if format == MemoryFormat::Nchw || shape.len() == 4 {
         return Ok(());

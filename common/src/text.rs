@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 /// `text` on one line, with every character that a terminal would obey rather than show written as an escape: a file called
-/// `a<ESC>[2J.jpg` becomes `a\u{1b}[2J.jpg`. Nothing else changes, and text without such characters is not copied.
+/// `a<ESC>[2J.jpg` becomes `a\u{1b}[2J.jpg`. Everything else is unchanged, and text without such characters is not copied.
 ///
-/// Escaped are control characters (C0, DEL and C1), the line and paragraph separators, and the overrides of text direction that
-/// can make a name read as another one.
+/// Escapes control characters (C0, DEL and C1), the line and paragraph separators, and the overrides of text direction that can
+/// make a name read as another one.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_control)
 }

@@ -1,4 +1,4 @@
-//! From the `.cu` to the device: what is compiled when, the effect of an edit, and the errors for mistakes.
+//! From the `.cu` to the device: times of compilation, the effect of an edit, and the errors for mistakes.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -247,7 +247,7 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
     assert!(text.contains("no-such.cu"), "{text}");
 }
 
-/// A file that is no library, and one that is another library, where a wheel has its NVRTC.
+/// A file that is no library, and one that is another library, at the place of NVRTC in a wheel.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_broken_nvrtc_is_named_with_what_is_wrong_with_it() {

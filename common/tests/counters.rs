@@ -1,5 +1,5 @@
 //! The simulator's counters against those of a GPU: the same PTX, launched once each under Nsight Compute and profiled on the
-//! simulator. `counters/nvidia-h200.json` holds what Nsight Compute counted; requests, sectors and wavefronts must be equal,
+//! simulator. `counters/nvidia-h200.json` holds the counts of Nsight Compute; requests, sectors and wavefronts must be equal,
 //! instructions nearly equal, since the driver translates PTX.
 //!
 //! To record, on a machine with a GPU and Nsight Compute, with `T` the test's executable (`cargo test --no-run` names it):
@@ -150,7 +150,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The PTX for a GPU: `cp.async` and others need a newer target than the compiler was given.
+/// The PTX for a GPU: `cp.async` and others need a newer target than the compiler's.
 #[cfg(feature = "cuda")]
 fn for_gpu(ptx: &str) -> String {
     ptx.replace(".target sm_75", ".target sm_90")
@@ -201,8 +201,8 @@ const EQUAL: [&str; 13] = [
     "shared_load_conflicts",
 ];
 
-/// Where the driver's compiler merges several loads into a wide one: the product's rows of `a` are read 16 bytes at a time, so
-/// the GPU needs fewer passes than the PTX.
+/// Cases in which the driver's compiler merges several loads into a wide one: the product's rows of `a` are read 16 bytes at a
+/// time, so the GPU needs fewer passes than the PTX.
 const MERGED: [(&str, &str); 1] = [("tiled product, 128 × 128", "shared_load_wavefronts")];
 
 /// Counters that are recorded but not compared.
@@ -288,7 +288,7 @@ fn launches_cuda() -> common::Result<()> {
     Ok(())
 }
 
-/// Makes the record of `WARP_NCU_CSV`.
+/// Makes the record from `WARP_NCU_CSV`.
 #[test]
 fn record_from_nsight_compute() {
     let Some(path) = std::env::var_os("WARP_NCU_CSV") else { return };

@@ -1,12 +1,12 @@
-//! Opening a device where something about the driver or the environment is not as usual. Each case is a child process: the
-//! driver's library is opened once per process.
+//! Opening a device with an unusual driver or environment. Each case is a child process: the driver's library is opened
+//! once per process.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 
 use common::prelude::*;
 
-/// Says to the test below that it is the child.
+/// Marks the child process for the test below.
 const CHILD: &str = "WARP_TEST_OPENS_A_DEVICE";
 
 /// Not a test by itself: prints what `auto` and `cuda:0` open.

@@ -41,7 +41,7 @@ fn numbers(seed: u64) -> Vec<f32> {
     Tensor::random(&[N], seed).as_slice().unwrap().to_vec()
 }
 
-/// (a·x + y)·b + y, rounded as the kernel does: with one fused operation each.
+/// (a·x + y)·b + y, rounded like the kernel's result: with one fused operation each.
 fn expected(x: &[f32], y: &[f32], a: f32, b: f32) -> Vec<f32> {
     x.iter().zip(y).map(|(x, y)| b.mul_add(a.mul_add(*x, *y), *y)).collect()
 }

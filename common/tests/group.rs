@@ -13,7 +13,7 @@ fn values(first: f32) -> Vec<f32> {
     (0..N).map(|i| first + i as f32).collect()
 }
 
-/// Queues out = own + other, of which `other` is on another device.
+/// Queues out = own + other, with `other` on another device.
 fn add_peer(stream: &Stream, own: &Buffer<f32>, other: &Buffer<f32>, out: &mut Buffer<f32>) -> Result<()> {
     let kernel = stream.device().kernel(&KERNELS, "add_peer")?;
     let n = out.len() as u32;
@@ -32,7 +32,7 @@ fn store_peer(stream: &Stream, other: &mut Buffer<f32>, value: f32) -> Result<()
     unsafe { launch.launch(LaunchConfig::for_threads(n)) }
 }
 
-/// What [`sum_all`] works on, on each device.
+/// Buffers of [`sum_all`] on each device.
 struct Sums {
     values: Vec<Buffer<f32>>,
     flags: Vec<Buffer<u32>>,
@@ -159,7 +159,7 @@ group_test! {
     }
 }
 
-/// A joint launch orders its devices only where its kernels wait for each other.
+/// A joint launch orders its devices only if its kernels wait for each other.
 #[test]
 fn a_joint_launch_has_to_wait_for_what_other_devices_did_before() -> Result<()> {
     let group = sanitising(2);
@@ -211,7 +211,7 @@ fn a_joint_launch_has_to_wait_for_what_other_devices_did_before() -> Result<()> 
     Ok(())
 }
 
-/// Flags tell a device that another has come to the launch, and so what it did before: nothing is found.
+/// Flags tell a device that another has come to the launch, and so hand over its earlier work: there are no findings.
 #[test]
 fn flags_hand_over_what_was_done_before_the_launch() -> Result<()> {
     let group = sanitising(3);
@@ -230,7 +230,7 @@ fn sanitising(count: u32) -> DeviceGroup {
     DeviceGroup::sim_with(count, SimOptions { sanitize: true, ..SimOptions::default() })
 }
 
-/// Nothing but events orders the work of two devices.
+/// Only events order the work of two devices.
 #[test]
 fn races_between_devices_are_found() -> Result<()> {
     let group = sanitising(2);

@@ -1,5 +1,5 @@
-//! Inside each crate of the workspace, the modules at its root form no circle: what one imports does not import it, straight or
-//! through others. Read from the sources as text, without their tests.
+//! Inside each crate of the workspace, the modules at its root form no cycle: an imported module does not import its importer,
+//! directly or through others. Read from the sources as text, without their tests.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use common::compile::ship::workspace_root;
 /// The source files below a crate's `src`, by path from there with forward slashes.
 type Sources = BTreeMap<String, String>;
 
-/// Each module, those that it imports, and a file in which it does.
+/// Each module, its imports, and a file that has each.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]
@@ -86,7 +86,7 @@ fn sources(src: &Path) -> Sources {
     sources
 }
 
-/// The module at the crate's root that a file belongs to, and how many levels below the root its own module is. Commands are crates of
+/// The module at the crate's root that a file belongs to, and the depth of its own module below the root. Commands are crates of
 /// their own.
 fn place(file: &str) -> Option<(&str, usize)> {
     let path = file.strip_suffix(".rs")?;
@@ -138,7 +138,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The first name of each path that follows `prefix`, of all paths where braces follow.
+/// The first name of each path that follows `prefix`; of all paths if braces follow.
 fn names_below<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = String> + 'a {
     // `$crate::…` is what a macro names where it is used.
     let inside_a_path = |c: char| c.is_alphanumeric() || "_:$".contains(c);
@@ -167,7 +167,7 @@ fn names_below<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = Strin
     })
 }
 
-/// A circle, if there is one: a line for each step of it.
+/// A cycle, if there is one: a line for each step of it.
 fn circle(imports: &Imports) -> Option<String> {
     let mut rest = imports.clone();
     // Whoever imports nothing that is left is on no circle.

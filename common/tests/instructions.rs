@@ -1,5 +1,5 @@
 //! The simulator's instruction tests on a GPU: the same `.ptx`, the same inputs, the same expected bits, so that the simulator
-//! is tested against what the hardware does. The driver compiles each file for its GPU.
+//! is tested against the hardware. The driver compiles each file for its GPU.
 #![cfg(feature = "cuda")]
 
 mod launch_case;

@@ -47,7 +47,7 @@ unsafe impl bytemuck::Pod for Mixed {}
 const DEPENDENT: KernelSource = kernel_source!("tests/kernels", "dependent");
 
 device_test! {
-    /// All SMs hold equally many; half the threads, and more shared memory, change how many.
+    /// All SMs hold the same number; half the threads, and more shared memory, change it.
     fn resident_blocks_are_those_of_all_multiprocessors(device) {
         let kernel = device.kernel(&SCALE_ADD, "scale_add")?;
         let Some(multiprocessors) = device.properties().multiprocessors else {
@@ -63,7 +63,7 @@ device_test! {
 }
 
 device_test! {
-    /// Each launch reverses what the one before it wrote.
+    /// Each launch reverses the previous one's result.
     fn dependent_launches_come_in_their_order(device) {
         let kernel = match device.kernel(&DEPENDENT, "reverse_add_one") {
             Err(error) if error.is_unsupported() => {

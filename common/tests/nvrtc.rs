@@ -4,7 +4,7 @@
 //! inputs and its expected results, computed here in Rust. Integers and IEEE arithmetic must match in every bit, approximate
 //! functions within a stated distance of an f64 reference. So the simulator and a GPU agree within twice that distance.
 //!
-//! Needs NVRTC and CUDA's headers; without them the tests say so and pass, unless `REQUIRE_NVRTC=1`.
+//! Needs NVRTC and CUDA's headers; without them the tests print so and pass, unless `REQUIRE_NVRTC=1`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "nvrtc/control.rs"]

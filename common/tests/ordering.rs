@@ -1,4 +1,4 @@
-//! What the sanitising simulator says of work on several streams: wrong programs are found, right ones are not blamed.
+//! Findings of the sanitising simulator for work on several streams: wrong programs are found, correct ones pass.
 #![allow(clippy::unwrap_used)]
 
 use common::device::SimOptions;
@@ -40,7 +40,7 @@ fn increment(stream: &Stream, kernel: &Kernel, values: &mut Buffer<u32>) -> Resu
     unsafe { launch.launch(LaunchConfig::for_threads(n)) }
 }
 
-/// The first `n` values alone.
+/// Increments only the first `n` values.
 fn increment_some(stream: &Stream, kernel: &Kernel, values: &mut Buffer<u32>, n: u32) -> Result<()> {
     let mut launch = stream.launch_builder(kernel);
     launch.arg(values).arg(&n);

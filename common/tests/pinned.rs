@@ -1,4 +1,4 @@
-//! Pinned memory in a process with one stream: a test of its own, since streams of other tests would be seen here.
+//! Pinned memory in a process with one stream: a test of its own, since streams of other tests would be visible here.
 #![allow(clippy::unwrap_used)]
 
 use common::device_test;

@@ -4,7 +4,7 @@
 //! than 2,500 instruction forms in straight lines, branches, loops, switches and calls, with all memory spaces, atomics,
 //! barriers and cross-lane instructions. Every program ends, stays inside its buffers and gives the same result for any order
 //! of its threads: the simulator's sanitiser runs them all without findings. At the end a program writes all its registers, and
-//! a checksum of everything they ever held, so any wrong bit shows.
+//! a checksum of all their earlier values, so any wrong bit shows.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -27,8 +27,8 @@
 //!
 //! The driver compiles PTX, and its optimiser is not always right: fourteen of the 2,050 recorded programs give the right
 //! result on the H200 if they are compiled without optimisations, and a wrong one (in one case an illegal instruction) if they
-//! are optimised: a comparison in a branch loses its predicate, a carry chain its flag. So a program that differs runs once
-//! more without optimisations; if that agrees, the record holds its output and lists the seed.
+//! are optimised: a comparison in a branch loses its predicate, a carry chain its flag. So a program that differs runs again
+//! without optimisations; if that agrees, the record holds its output and lists the seed.
 //!
 //! A program that differs both ways is shrunk, printed, and written to `target/random-programs` (or `WARP_RANDOM_FAILURES`),
 //! ready for `found/`. After a change to the generator, record again, on a GPU of compute capability 9.0:
@@ -84,7 +84,7 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// `WARP_RANDOM_PROGRAMS` seeds from `WARP_RANDOM_SEED`, without those that `WARP_RANDOM_SKIP` lists.
+/// `WARP_RANDOM_PROGRAMS` seeds from `WARP_RANDOM_SEED`, without those in `WARP_RANDOM_SKIP`.
 fn chosen_seeds() -> Vec<u64> {
     let skipped = std::env::var("WARP_RANDOM_SKIP").unwrap_or_default();
     let skipped: Vec<u64> = skipped.split(',').filter_map(|seed| seed.parse().ok()).collect();

@@ -19,7 +19,7 @@ impl Shown for Twelve {
     const GALLERY: &'static Gallery = &GALLERY;
 }
 
-/// Its kernels, in rising difficulty.
+/// The gallery's kernels, in rising difficulty.
 pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "01",
@@ -174,7 +174,7 @@ fn values(n: usize, seed: u64) -> Result<Vec<f32>> {
     Tensor::random(&[n], seed).into_vec()
 }
 
-/// For sums of `terms` values in (−1, 1).
+/// Tolerance for sums of `terms` values in (−1, 1).
 fn sum_tolerance(terms: usize) -> Tolerance {
     Tolerance::dot(terms, terms as f64)
 }
@@ -183,7 +183,7 @@ fn sum(values: impl IntoIterator<Item = f32>) -> f64 {
     values.into_iter().map(f64::from).sum()
 }
 
-/// A matrix that is neither square nor a multiple of a tile.
+/// Columns of a matrix that is neither square nor a multiple of a tile.
 fn columns_for(rows: usize) -> usize {
     rows / 2 + 3
 }
@@ -277,7 +277,7 @@ fn warp_sum(case: &Case, n: usize) -> Result<Compared> {
     sums_of_runs(case, "warp_sum", n, 32)
 }
 
-/// A kernel in which each block adds up a run of `run` values, one per thread.
+/// Runs a kernel in which each block adds up `run` values, one per thread.
 fn sums_of_runs(case: &Case, name: &str, n: usize, run: usize) -> Result<Compared> {
     let x = values(n, 1)?;
     let kernel = case.kernel(name)?;
@@ -356,7 +356,7 @@ fn add_rows(case: &Case, columns: usize) -> Result<Compared> {
 }
 
 // ANCHOR: upload
-/// A buffer for each row, and the table of their addresses.
+/// Uploads each row to its own buffer; returns the table of their addresses as well.
 fn upload(case: &Case, rows: &[Tensor]) -> Result<(Buffer<u64>, Vec<Buffer<f32>>)> {
     let set_row = case.kernel("set_row")?;
     let mut table = case.stream.alloc_zeros::<u64>(rows.len())?;

@@ -1,4 +1,4 @@
-//! What is installed on this machine, what each missing component means, and the one command that installs it.
+//! Lists what is installed on this machine, what each missing component means, and the one command that installs it.
 //!
 //! Only Rust is needed: a missing component costs a row in some table, never the course. So this never fails.
 
@@ -19,7 +19,7 @@ pub fn run() -> Result<Vec<Table>> {
     Ok(vec![with_notes(&report())])
 }
 
-/// The report on these components, which may be more than [`report`] has, with what is said of the machine.
+/// The report on these components, which may be more than [`report`] has, with notes on the machine.
 pub fn with_notes(components: &[Component]) -> Table {
     let mut table = table(components);
     table.note(match Device::open(DeviceChoice::Auto) {

@@ -53,13 +53,13 @@ pub mod trials;
 /// One entry of the command.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
     /// The question that its tables answer.
     pub question: &'static str,
-    /// What it runs.
+    /// The work that it runs.
     pub run: Run,
-    /// The names of its tables in a record: the same on each device and in each run, as their titles are not.
+    /// Names of its tables in a record: unlike their titles, the same on each device and in each run.
     pub tables: &'static [&'static str],
     /// The part of a recorded run that is shown on the simulator.
     pub recorded: Recorded,
@@ -77,7 +77,7 @@ pub enum Recorded {
 }
 
 impl Step {
-    /// What is printed for the table `name` of this step.
+    /// Tables printed for the table `name` of this step.
     pub fn shown(&self, name: &str, table: &Table, records: &[Record]) -> Vec<Table> {
         match self.recorded {
             Recorded::Nothing => vec![table.clone()],
@@ -98,7 +98,7 @@ pub fn records() -> Result<Vec<Record>> {
     bench::records!("nvidia-h200.json", "nvidia-h200-broken.json", "nvidia-h100.json")
 }
 
-/// What a step needs.
+/// Whether a step needs a device.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
     /// A device; part of a run without names.

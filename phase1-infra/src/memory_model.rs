@@ -20,7 +20,7 @@ pub const SWAP: KernelSource = kernel_source!("07_swap");
 /// `kernels/08_last_block.cu`.
 pub const LAST_BLOCK: KernelSource = kernel_source!("08_last_block");
 
-/// Which block of a message's two writes. A right kernel gives the same either way.
+/// Which block of a message's two writes. A right kernel gives the same result either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The first: a device that runs blocks one after another has written before anyone waits.
@@ -37,7 +37,7 @@ impl Writer {
 /// Hands `value` from one block to another, with `kernel` from [`MESSAGE`], and returns what arrived.
 ///
 /// # Errors
-/// What allocating, copying and launching report.
+/// Errors of allocating, copying and launching.
 pub fn message(stream: &Stream, kernel: &Kernel, value: f32, writer: Writer) -> Result<f32> {
     let x = stream.clone_htod(&[value])?;
     let mut cell = stream.alloc_poisoned::<f32>(1)?;
@@ -74,7 +74,7 @@ pub fn swap(stream: &Stream, kernel: &Kernel, x: &[f32]) -> Result<Vec<f32>> {
 /// The sum of `x` in one launch, with `kernel` from [`LAST_BLOCK`]; 0 if there are no values.
 ///
 /// # Errors
-/// As [`swap`].
+/// Same as [`swap`].
 pub fn sum(stream: &Stream, kernel: &Kernel, x: &[f32]) -> Result<f32> {
     let n = common_length("sum", &[x.len()])?;
     // One block for an empty sum too: something has to write the 0.

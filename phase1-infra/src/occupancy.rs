@@ -12,7 +12,7 @@ use common::ptx_sim::occupancy::{
 };
 use common::ptx_sim::{Limiter, Limits, Occupancy};
 
-/// What a kernel takes, as the command line says it.
+/// Resources that a kernel uses, from the command line.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OccupancyArgs {
     /// Threads per block
@@ -33,7 +33,7 @@ impl OccupancyArgs {
     /// Prints the table.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a compute capability whose limits are not known, or what opening the device reports.
+    /// [`Error::Invalid`] for a compute capability whose limits are not known, or errors of opening the device.
     pub fn run(&self, common: &CommandArgs, shell: &mut Shell) -> Result<()> {
         let architecture = match &self.capability {
             Some(capability) => format!("sm_{}", capability.trim_start_matches("sm_").replace('.', "")),
@@ -44,10 +44,10 @@ impl OccupancyArgs {
     }
 }
 
-/// Those of `sm_90`.
+/// Limits of an architecture such as `sm_90`.
 ///
 /// # Errors
-/// [`Error::Invalid`] with those that are known.
+/// [`Error::Invalid`], which lists the known architectures.
 pub fn limits(architecture: &str) -> Result<Limits> {
     Limits::of(architecture).ok_or_else(|| {
         let known: Vec<String> = Limits::known().iter().map(|name| capability_of(name)).collect();
@@ -73,10 +73,10 @@ const TAKES: ColumnSpec = ColumnSpec::number("takes", "a block takes", 0);
 const HAS: ColumnSpec = ColumnSpec::number("has", "an SM has", 0);
 const BLOCKS: ColumnSpec = ColumnSpec::number("blocks", "blocks that fit", 0);
 
-/// Behind a dash where a resource limits nothing.
+/// Shown next to a dash where a resource limits nothing.
 const ANY: &str = "enough for any number of blocks";
 
-/// What each resource allows; below it the result, and what would admit one more block.
+/// Blocks that each resource allows; below the table the result, and what would admit one more block.
 fn table(capability: &str, limits: &Limits, threads: u32, shared: u32, registers: u32) -> Table {
     let title = format!(
         "occupancy on {capability}: {threads} threads, {registers} registers per thread, {shared} bytes of shared memory"
@@ -143,7 +143,7 @@ const QUANTITIES: [ColumnSpec; 8] = [
     ColumnSpec::number("partitions", "partitions", 0),
 ];
 
-/// What an SM of each compute capability has.
+/// Limits of an SM of each compute capability.
 pub fn limits_table() -> Table {
     let mut table = TableBuilder::of(
         "limits: what an SM has, by compute capability",

@@ -28,8 +28,7 @@ pub const ELEMENTS: usize = 1 << 20;
 /// Allocates, copies and frees, and records the memory after each operation.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a copy came back changed, or a request for twice the device's memory
-/// succeeded.
+/// Errors of the device; [`Error::Invalid`] if a copy came back changed, or a request for twice the device's memory succeeded.
 pub fn record(device: &Device) -> Result<Vec<Entry>> {
     let stream = device.stream();
     device.reset_peak_memory();
@@ -73,7 +72,7 @@ const FREE: ColumnSpec = ColumnSpec::number("free on the device, MiB", "free on 
 /// The record as a table.
 ///
 /// # Errors
-/// As [`record`].
+/// Same as [`record`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let mut table = TableBuilder::on(device, "memory", &[ACTION, BUFFERS, IN_USE, PEAK, FREE]);
     for Entry { action, memory } in record(device)? {

@@ -75,7 +75,7 @@ pub struct Transfer {
 /// host makes the copy and its time would say nothing about a GPU, so there it is only checked.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a byte arrived changed.
+/// Errors of the device; [`Error::Invalid`] if a byte arrived changed.
 pub fn measure(stream: &Stream, path: Path, bytes: usize, bench: &Bench) -> Result<Transfer> {
     let sent = pattern(bytes);
     let ((events, host), arrived) = match path {
@@ -151,7 +151,7 @@ const CHECK: ColumnSpec = ColumnSpec::text("check", "check");
 /// Every path at several sizes.
 ///
 /// # Errors
-/// As [`measure`].
+/// Same as [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // On the simulator the largest size takes long and shows nothing that the others do not.
     let sizes: &[usize] = if device.is_sim() { &[1 << 16, 1 << 22] } else { &[1 << 16, 1 << 22, 1 << 28] };

@@ -30,7 +30,7 @@ pub const BYTES_PER_ELEMENT: usize = 3 * size_of::<f32>();
 /// c = a + b, with `kernel` from [`SOURCE`].
 ///
 /// # Errors
-/// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, or what the launch reports.
+/// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, or errors of the launch.
 // ANCHOR: launch
 pub fn vector_add(
     stream: &Stream,
@@ -48,7 +48,7 @@ pub fn vector_add(
 /// Copies two vectors to the device, adds them, and copies the sum back.
 ///
 /// # Errors
-/// As [`vector_add`], and what compiling, allocating and copying report.
+/// Same as [`vector_add`], and errors of compiling, allocating and copying.
 // ANCHOR: round_trip
 pub fn add_on(device: &Device, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
     let kernel = device.kernel(&SOURCE, "vector_add")?;
@@ -68,7 +68,7 @@ const IDLE: ColumnSpec = ColumnSpec::number("idle threads", "idle threads", 0);
 /// The sum at sizes around a block's, checked, and at a large size, measured.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a sum is wrong.
+/// Errors of the device; [`Error::Invalid`] if a sum is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let large = if device.is_sim() { 1 << 18 } else { 1 << 25 };
     let columns = [N, BLOCKS, IDLE, MAX_DIFFERENCE, MS, GBPS, PER_ELEMENT];

@@ -28,7 +28,8 @@ pub const BLOCK: u32 = 256;
 /// c = a + b by at most `blocks` blocks, with `kernel` from [`SOURCE`]. Never launches more blocks than there is work for.
 ///
 /// # Errors
-/// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, [`Error::LaunchConfig`] for no blocks, or what the launch reports.
+/// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, [`Error::LaunchConfig`] for no blocks, or errors of the
+/// launch.
 // ANCHOR: launch
 pub fn grid_stride_add(
     stream: &Stream,
@@ -53,7 +54,7 @@ const ELEMENTS: ColumnSpec = ColumnSpec::number("elements per thread, at most", 
 /// The same sum with more and more blocks.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a sum is wrong.
+/// Errors of the device; [`Error::Invalid`] if a sum is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // Not a multiple of anything.
     let n = if device.is_sim() { (1 << 18) + 3 } else { (1 << 25) + 3 };

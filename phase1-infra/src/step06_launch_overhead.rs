@@ -21,10 +21,10 @@ use crate::{NO_CLOCK, NO_COUNTS};
 /// `kernels/03_empty.cu`.
 pub const SOURCE: KernelSource = kernel_source!("03_empty");
 
-/// Launches `kernel`, which takes nothing and does nothing, with one warp.
+/// Launches `kernel`, which has no parameters and does nothing, with one warp.
 ///
 /// # Errors
-/// What the launch reports.
+/// Errors of the launch.
 pub fn empty(stream: &Stream, kernel: &Kernel) -> Result<()> {
     // SAFETY: the kernel touches no memory.
     unsafe { stream.launch_builder(kernel).launch(LaunchConfig::linear(32, 32)) }
@@ -47,7 +47,7 @@ impl Way {
     /// All of them.
     pub const ALL: [Way; 4] = [Way::Synchronised, Way::Pipelined, Way::CallsAlone, Way::BetweenEvents];
 
-    /// Its name in the table, with its clock.
+    /// Name in the table, with its clock.
     pub fn name(self) -> &'static str {
         match self {
             Way::Synchronised => "launch, wait, launch, wait, … (host clock)",
@@ -61,7 +61,7 @@ impl Way {
 /// The total for `launches` launches in this way: times on a GPU, counts on the simulator.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn measure(stream: &Stream, kernel: &Kernel, way: Way, launches: usize) -> Result<Timing> {
     let bench = Bench::default();
     let synchronised = || {
@@ -111,7 +111,7 @@ const INSTRUCTIONS: ColumnSpec = ColumnSpec::number("instructions per launch", "
 /// Every way.
 ///
 /// # Errors
-/// As [`measure`].
+/// Same as [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // Fewer than a GPU's queue holds (about a thousand), or calls would wait for space in it.
     let launches = 500;

@@ -52,7 +52,7 @@ pub const FACTOR: f32 = -0.5;
 /// y ← a·y + x on each element, `rounds` times, starting from y = x; `kernel` is from [`SOURCE`].
 ///
 /// # Errors
-/// [`Error::Shape`] for more than 2³¹ − 1 elements, or what the launch reports.
+/// [`Error::Shape`] for more than 2³¹ − 1 elements, or errors of the launch.
 // ANCHOR: launch
 pub fn iterate(stream: &Stream, kernel: &Kernel, values: &mut Buffer<f32>, rounds: u32) -> Result<()> {
     let n = common_length("iterate", &[values.len()])?;
@@ -64,7 +64,7 @@ pub fn iterate(stream: &Stream, kernel: &Kernel, values: &mut Buffer<f32>, round
 }
 // ANCHOR_END: launch
 
-/// What [`iterate`] computes, in f64 and without iterating: x·(1 + a + … + aʳ) = x·(1 − aʳ⁺¹) / (1 − a) for r rounds.
+/// Result of [`iterate`], in f64 and without iterating: x·(1 + a + … + aʳ) = x·(1 − aʳ⁺¹) / (1 − a) for r rounds.
 pub fn iterate_reference(values: &[f32], rounds: u32) -> Vec<f64> {
     let a = f64::from(FACTOR);
     let sum = (1.0 - a.powf(f64::from(rounds) + 1.0)) / (1.0 - a);
@@ -90,7 +90,7 @@ pub struct Chunk {
 /// `count` chunks of `len` distinct values each.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn chunks(device: &Device, count: usize, len: usize) -> Result<Vec<Chunk>> {
     let stream = device.stream();
     let chunk = |i: usize| -> Result<Chunk> {
@@ -108,11 +108,11 @@ pub fn chunks(device: &Device, count: usize, len: usize) -> Result<Vec<Chunk>> {
 /// The events of one chunk, in the order of its stream: before the copy in, after it, after the kernel, after the copy out.
 pub type Marks = [Event; 4];
 
-/// Queues every chunk's copy in, kernel and copy out on `workers` in turn, after the work that `main` has now and before the
-/// work it gets next. Without workers, nothing is queued.
+/// Queues every chunk's copy in, kernel and copy out on `workers` in turn, after the work already queued on `main` and before its
+/// next work. Without workers, nothing is queued.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 // ANCHOR: pipeline
 pub fn pipeline(
     main: &Stream,
@@ -145,7 +145,7 @@ pub fn pipeline(
 /// Compares each chunk's output with the reference.
 ///
 /// # Errors
-/// [`Error::Invalid`] if one is wrong, or what the device reports.
+/// [`Error::Invalid`] if one is wrong, or errors of the device.
 pub fn check(chunks: &[Chunk], rounds: u32) -> Result<()> {
     for (i, chunk) in chunks.iter().enumerate() {
         let expected = iterate_reference(chunk.input.as_slice()?, rounds);
@@ -158,7 +158,7 @@ pub fn check(chunks: &[Chunk], rounds: u32) -> Result<()> {
 /// The three parts alone, then together on 1 to 4 streams; then timelines.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a result is wrong.
+/// Errors of the device; [`Error::Invalid`] if a result is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // 8 chunks of 8 MiB on a GPU.
     let (count, len) = if device.is_sim() { (8, 4 << 10) } else { (8, 2 << 20) };

@@ -23,7 +23,7 @@ use crate::NO_CLOCK;
 
 /// A layer with its parameters on the host.
 pub struct Layer {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
     operation: Operation,
     /// Convolution: weight \[K, C, R, S\]. BatchNorm: γ, β, mean, variance \[C\] each. ReLU: none.
@@ -105,7 +105,7 @@ fn travel(tensor: &Tensor, device: &Device) -> Result<Tensor> {
 /// measurements and the output.
 ///
 /// # Errors
-/// What the device reports, [`Error::Shape`] if a layer does not fit, [`Error::Invalid`] if a tensor came back changed.
+/// Errors of the device, [`Error::Shape`] if a layer does not fit, [`Error::Invalid`] if a tensor came back changed.
 pub fn measure(device: &Device, layers: &[Layer], input: Tensor) -> Result<(Vec<Measured>, Tensor)> {
     let bench = Bench { warm_up: 1, repeats: 5, ..Bench::default() };
     let mut measured = Vec::new();
@@ -154,7 +154,7 @@ const SHARE: ColumnSpec = ColumnSpec::number("transfers' share, %", "transfers' 
 /// The layers on a 224×224 image of random values.
 ///
 /// # Errors
-/// As [`measure`].
+/// Same as [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let input = Tensor::random(&[1, 3, 224, 224], 0);
     let (measured, _) = measure(device, &layers(), input)?;

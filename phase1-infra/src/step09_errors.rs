@@ -31,7 +31,7 @@ pub struct Observed {
     pub error: Error,
 }
 
-/// Makes each mistake once.
+/// Name of a mistake, and a function that makes it once.
 type Mistake = (&'static str, fn(&Device) -> Result<()>);
 
 /// Mistakes that do no harm on any device.
@@ -126,7 +126,7 @@ pub fn observe(device: &Device) -> Result<Vec<Observed>> {
 /// The error message of each mistake.
 ///
 /// # Errors
-/// As [`observe`].
+/// Same as [`observe`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     const MISTAKE: ColumnSpec = ColumnSpec::text("mistake", "mistake");
     const ON: ColumnSpec = ColumnSpec::text("on", "on");

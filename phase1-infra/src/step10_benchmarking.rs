@@ -26,7 +26,7 @@ pub enum Way {
     FirstCall,
     /// As the course does it: warmed up, queued behind a fill that empties the L2, between events, repeated.
     Cold,
-    /// The same with inputs that the run before left in the L2.
+    /// The same, with inputs left in the L2 by the previous run.
     Warm,
     /// The host's clock, around a launch and a wait for its end.
     HostClock,
@@ -40,7 +40,7 @@ impl Way {
     /// All of them, the first call first.
     pub const ALL: [Way; 6] = [Way::FirstCall, Way::Cold, Way::Warm, Way::HostClock, Way::NoWait, Way::TenthOfTheWork];
 
-    /// Its name in the table.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Way::FirstCall => "the first call, once",
@@ -52,7 +52,7 @@ impl Way {
         }
     }
 
-    /// How it repeats and what comes before each repetition.
+    /// Number of repetitions, and what precedes each one.
     fn bench(self) -> Bench {
         match self {
             Way::FirstCall => Bench { warm_up: 0, repeats: 1, ..Bench::default() },
@@ -66,7 +66,7 @@ impl Way {
 /// The timing of vector addition of `n` elements in this way, and what the kernel left in c, which held NaN before.
 ///
 /// # Errors
-/// As [`vector_add`], and what copying reports.
+/// Same as [`vector_add`], and errors of copying.
 pub fn measure(stream: &Stream, kernel: &Kernel, way: Way, a: &[f32], b: &[f32]) -> Result<(Timing, Vec<f32>)> {
     let (a, b) = (stream.clone_htod(a)?, stream.clone_htod(b)?);
     let mut c = stream.alloc_poisoned::<f32>(a.len())?;
@@ -107,7 +107,7 @@ const CHECK: ColumnSpec = ColumnSpec::text("check", "result");
 /// Every way, at one size.
 ///
 /// # Errors
-/// As [`measure`]; [`Error::Invalid`] if a sum that should be right is wrong.
+/// Same as [`measure`]; [`Error::Invalid`] if a sum that should be right is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // 50 MB in three vectors on a GPU: more than the launch takes, and most of it fits in a large L2.
     let n: usize = if device.is_sim() { 10_240 } else { 1 << 22 };

@@ -33,7 +33,7 @@ pub const PER_THREAD: [u32; 4] = [1, 2, 4, 8];
 pub const WARPS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Multiply-adds of each chain per round; `STEPS` of the kernel.
 pub const STEPS: u32 = 16;
-/// Threads of a block at most: a warp for each of an SM's four partitions.
+/// Maximum number of threads per block: one warp for each of an SM's four partitions.
 const BLOCK: u32 = 128;
 
 /// A launch that gives every SM the same number of warps.
@@ -43,12 +43,12 @@ pub struct Residency {
     pub threads: u32,
     /// Blocks that an SM holds.
     pub blocks: u32,
-    /// Shared memory of a block that no further one fits beside them.
+    /// Shared memory of a block, so large that no further block fits.
     pub shared_bytes: u32,
 }
 
 impl Residency {
-    /// Of `warps` warps on each SM; `None` if it does not hold as many.
+    /// Launch with `warps` warps on each SM; `None` if an SM does not hold as many.
     // ANCHOR: residency
     pub fn of(limits: &Limits, warps: u32) -> Option<Residency> {
         let threads = (32 * warps).clamp(1, BLOCK);
@@ -78,7 +78,7 @@ fn threads_of(config: &LaunchConfig) -> usize {
 /// x ← a·x + b, `rounds` · [`STEPS`] times in each chain, with a kernel of [`CHAINS`]; one sum per thread.
 ///
 /// # Errors
-/// [`Error::Shape`] if `out` does not have one element per thread, or what the launch reports.
+/// [`Error::Shape`] if `out` does not have one element per thread, or errors of the launch.
 pub fn multiply_add(
     stream: &Stream,
     kernel: &Kernel,
@@ -95,7 +95,8 @@ pub fn multiply_add(
 /// The sum of every thread's elements of `x`, with a kernel of [`LOADS`] for `loads` loads in flight.
 ///
 /// # Errors
-/// [`Error::Shape`] if `out` does not have one element per thread or an index would not fit in 32 bits, or what the launch reports.
+/// [`Error::Shape`] if `out` does not have one element per thread or an index would not fit in 32 bits, or errors of the
+/// launch.
 pub fn add_up(
     stream: &Stream,
     kernel: &Kernel,
@@ -124,13 +125,13 @@ fn check_results(operation: &'static str, config: &LaunchConfig, out: &Buffer<f3
     ))
 }
 
-/// What each thread of a block of [`multiply_add`] comes to, in f64.
+/// Result of each thread of a block of [`multiply_add`], in f64.
 pub fn multiply_add_reference(threads: u32, chains: u32, [a, b]: [f32; 2], rounds: u32) -> Vec<f64> {
     let chain = |first: u32| (0..rounds * STEPS).fold(f64::from(first), |x, _| f64::from(a) * x + f64::from(b));
     (0..threads).map(|thread| (0..chains).map(|at| chain(thread * chains + at)).sum()).collect()
 }
 
-/// What each of `threads` threads of [`add_up`] comes to, in f64.
+/// Result of each of `threads` threads of [`add_up`], in f64.
 pub fn add_up_reference(threads: usize, x: &[f32]) -> Vec<f64> {
     let mut sums = vec![0.0; threads];
     for row in x.chunks(threads.max(1)) {
@@ -165,10 +166,10 @@ struct Measured {
     operations: f64,
 }
 
-/// The three measured tables, and what an SM of each compute capability has.
+/// The three measured tables, and the limits of an SM of each compute capability.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a result is wrong or the limits of the device are not known.
+/// Errors of the device; [`Error::Invalid`] if a result is wrong or the limits of the device are not known.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let architecture = resources::architecture(device);
     let limits = occupancy::limits(&architecture)?;
@@ -253,7 +254,7 @@ fn columns_of(quantities: &[ColumnSpec; 4]) -> [ColumnSpec; 5] {
 /// Instructions of a lane per operation, by kernel: with the fewest warps, and with the most.
 type Counts = Vec<(String, [Option<f64>; 2])>;
 
-/// A row for each number of warps, by `of_row`, which says `None` where that many do not fit.
+/// One row for each number of warps, from `of_row`, which returns `None` where that many do not fit.
 fn measure(
     device: &Device,
     limits: &Limits,

@@ -1,5 +1,5 @@
-//! The kernels of the page on the memory model against what they have to compute, for whoever has just changed one. Those that hope for
-//! an order are run too, where they can't wait forever: the sanitiser has something to say of them.
+//! Checks the kernels of the page on the memory model against their expected results, for readers who have just changed one.
+//! The ones that hope for an order are run too, where they can't wait forever: the sanitiser has findings on them.
 
 use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Tolerance, compare};
@@ -41,7 +41,7 @@ fn grid_stride(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
     Ok(all.into_wrong())
 }
 
-/// Those whose second block may write.
+/// Kernels whose second block may write.
 const ORDERED: [&str; 2] = ["message_fenced", "message_released"];
 const SIZES: [usize; 8] = [0, 1, 2, 31, 32, 33, 1000, 4097];
 

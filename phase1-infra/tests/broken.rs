@@ -32,7 +32,7 @@ device_test! {
         Ok(())
     }
 
-    /// Their bugs cost time and nothing else.
+    /// The bugs of the slow kernels cost time and nothing else.
     fn the_slow_kernels_are_right_at_every_size(device) {
         for entry in BROKEN.iter().filter(|entry| entry.slow) {
             for &size in entry.sizes {
@@ -56,7 +56,7 @@ device_test! {
     }
 }
 
-/// What the sanitiser finds in each broken kernel: the kinds, each with a part of the line.
+/// Expected findings of the sanitiser in each broken kernel: the kinds, each with a part of the line.
 fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "difference" => &[("shared-race", "row[column - 1]")],

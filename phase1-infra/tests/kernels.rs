@@ -47,8 +47,8 @@ device_test! {
         Ok(())
     }
 
-    /// Factors with which every step changes every chain: x ↦ 0.75·x + 0.5 shrinks errors, so that those of all steps come to less
-    /// than four times a step's, which is half a unit in the last place of at most 1100.
+    /// Factors with which every step changes every chain: x ↦ 0.75·x + 0.5 shrinks errors, so the total is less than four times a
+    /// step's error, which is half a unit in the last place of at most 1100.
     fn chains_do_the_steps_that_they_are_told(device) {
         let stream = device.stream();
         for chains in PER_THREAD {

@@ -47,7 +47,7 @@ device_test! {
     }
 }
 
-/// The kinds that the sanitiser finds in what `run` does.
+/// Kinds of the sanitiser's findings in `run`.
 fn findings<T>(run: impl FnOnce(&Device) -> Result<T>) -> Vec<String> {
     match run(&Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() })).err() {
         None => Vec::new(),

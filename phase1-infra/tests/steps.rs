@@ -1,4 +1,4 @@
-//! What the steps guarantee beyond their kernels, on both devices.
+//! Guarantees of the steps beyond their kernels, on both devices.
 #![allow(clippy::unwrap_used)]
 
 use bench::table::{Cell, Table};

@@ -1,5 +1,5 @@
-//! The CPU's side of this phase: the naive loops on one thread, as the story's baseline has them, against the careful
-//! implementation on every core. Small sizes, so that the naive loops come to an end.
+//! Times the CPU's versions: the naive loops on one thread, as the story's baseline has them, against the careful implementation
+//! on every core. Sizes are small, so that the naive loops finish.
 //!
 //! `cargo bench -p phase2-conv-bn --bench cpu`
 

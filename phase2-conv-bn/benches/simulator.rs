@@ -1,5 +1,5 @@
-//! What a step of each ladder takes on the simulator: how long a reader without a GPU waits. The rate is in elements of the
-//! result, so that steps of a ladder compare.
+//! Times each step of every ladder on the simulator: how long a reader without a GPU waits. Rates are in elements of the result,
+//! so that the steps of a ladder compare.
 //!
 //! `cargo bench -p phase2-conv-bn --bench simulator`
 

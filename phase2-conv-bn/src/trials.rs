@@ -1,5 +1,5 @@
-//! The ladders at ragged, tiny and empty shapes against their references, for whoever has just changed a kernel. The report's parts have
-//! one shape each, with counts.
+//! Checks the ladders at ragged, tiny and empty shapes against their references, for readers who have just changed a kernel. The
+//! report's parts have one shape each, with counts.
 
 use bench::ladder::{Outcome, StepResult};
 use bench::timing::Bench;
@@ -153,7 +153,7 @@ fn gradients_of(
     Ok(all.into_wrong())
 }
 
-/// By way of a mask in memory.
+/// The gradients by way of a mask in memory.
 fn written_masks_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
     let written = Written::load(device)?;
     gradients_of(device, sizes, |pass, gradients, shape| {
@@ -296,7 +296,7 @@ fn stencils_of(device: &Device, shapes: &[[usize; 3]]) -> Result<Vec<String>> {
     })
 }
 
-/// BatchNorm, ReLU and statistics: every step.
+/// Every step of BatchNorm, ReLU and statistics.
 fn norms_of(device: &Device, [images, channels, side]: [usize; 3]) -> Result<Vec<String>> {
     let problem = ladders::Problem::seeded([images, channels, side, side])?;
     let mut all = Verdicts::default();
@@ -364,7 +364,7 @@ fn selections_of(device: &Device, [n, k]: [usize; 2]) -> Result<Vec<String>> {
     })
 }
 
-/// Keys and values, exactly.
+/// Compares keys and values exactly.
 fn add_pairs(all: &mut Verdicts, step: String, found: [Vec<u32>; 2], expected: [Vec<u32>; 2]) {
     for (what, (found, expected)) in ["keys", "indices"].into_iter().zip(found.iter().zip(&expected)) {
         all.add(format!("{step}, {what}"), compare(found, expected, Tolerance::exact()));

@@ -18,7 +18,7 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// The tables of a run, as the command prints them for other programs.
+/// The tables of a run, from its machine-readable output.
 fn tables(args: &[&str]) -> Vec<Table> {
     let output = command(&[&["--device", "sim", "--format", "json"], args].concat()).assert().success();
     serde_json::from_slice(&output.get_output().stdout).unwrap()
@@ -79,7 +79,7 @@ fn convolutions_are_counted_and_chosen_for_real_layers() {
     assert!(number("convolution 64→64 3", "17 Winograd", "lane M") < 64.0 * 64.0 * 9.0 * 512.0 / 1e6);
 }
 
-/// The analysis of the story: what each version needs, what it asks for, and that both are counted.
+/// The analysis of the story: what each version needs, what it requests, and that both are counted.
 #[test]
 fn bytes_of_the_linear_layer_are_those_computed_by_hand() {
     let traffic = tables(&["linear"]).pop().unwrap();
@@ -119,7 +119,7 @@ fn a_part_is_run_by_name_and_saved() {
     assert!(record.simulated && record.table("layers").is_some() && record.table("gemm").is_none());
 }
 
-/// What ptxas says of every kernel: nothing of the ladder spills, and what is kept for readers without a ptxas is still so.
+/// Resources of every kernel, from ptxas: nothing of the ladder spills, and the record for readers without ptxas is up to date.
 #[test]
 fn resources_of_every_kernel_or_why_they_are_not_known() {
     const AGAIN: &str =
@@ -160,7 +160,7 @@ fn no_such_device() {
     assert!(String::from_utf8(stderr).unwrap().contains("no such device: `gpu`"));
 }
 
-/// As with `| head -0`: the reader has left before the first table.
+/// Like `| head -0`: the reader has left before the first table.
 #[test]
 fn a_run_is_saved_though_nobody_reads_what_it_prints() {
     let dir = tempfile::tempdir().unwrap();

@@ -51,13 +51,13 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether Winograd's steps take it; empty outputs are nothing to refuse.
+/// Whether Winograd's steps take it; empty outputs are not refused.
 fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
     let Conv2dParams { stride, dilation, groups, .. } = params;
     weight[1] > 0 && weight[2..] == [3, 3] && stride == [1, 1] && dilation == [1, 1] && groups == 1
 }
 
-/// What a step may be off by: the sum of products in any order, or Winograd's own bounds. All values are in (−1, 1).
+/// Tolerance of a step: for the sum of products in any order, or Winograd's own bounds. All values are in (−1, 1).
 fn tolerance(step: &str, weight: &[usize; 4], expected: &Reference) -> Tolerance {
     match step {
         "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),

@@ -1,4 +1,4 @@
-//! What convolutions do to their sums before they store them: every kernel with the whole epilogue, and those that refuse it.
+//! Epilogues of convolutions: every kernel with the whole epilogue, and those that refuse it.
 #![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, Tolerance, compare};
@@ -37,12 +37,12 @@ struct Problem {
     before: Tensor,
     expected: Vec<f64>,
     wanted: Wanted,
-    /// Of a step whose sums are off by this much.
+    /// Expected values for a step whose sums have this tolerance.
     tolerance: Tolerance,
 }
 
 impl Problem {
-    /// `sums`: what the step's sums may be off by, from its number of input channels.
+    /// `sums`: tolerance of the step's sums, from its number of input channels.
     fn new(device: &Device, (input, weight): ([usize; 4], [usize; 4]), wanted: Wanted, sums: Tolerance) -> Problem {
         let params = Conv2dParams::new(1, 1);
         let (x, w) = (Tensor::random(&input, 1), Tensor::random(&weight, 2));
@@ -68,7 +68,7 @@ impl Problem {
         Epilogue { alpha, beta, bias: bias.then_some(&self.b), relu }
     }
 
-    /// What the sums are added to; NaN if they are added to nothing.
+    /// Values that the sums are added to; NaN if they are added to nothing.
     fn output(&self, device: &Device) -> Result<Tensor> {
         if self.wanted.beta == 0.0 {
             return Tensor::full(self.before.shape(), f32::NAN).to_device(device);

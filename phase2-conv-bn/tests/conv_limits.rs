@@ -1,5 +1,5 @@
-//! The convolution steps one by one: what they refuse, the memory that they need, shapes at the edges of their tiles, and
-//! mistakes that the checks must find.
+//! The convolution steps one by one: refusals, memory, shapes at the edges of their tiles, and mistakes that the checks must
+//! find.
 #![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, compare};
@@ -206,7 +206,7 @@ fn mistakes_in_convolutions_are_found() {
     }
 }
 
-/// The sizes of a tile stand in the kernel file alone: edited there, they are what is launched, with no rebuild.
+/// Tile sizes are stated only in the kernel file: edited there, they are launched as edited, with no rebuild.
 #[test]
 fn tiles_edited_in_a_kernel_file_are_launched_as_edited() {
     let device = common::private::sim_for_test();

@@ -36,14 +36,15 @@ const SIZES: [Size; 14] = [
     [257, 4, 8],
 ];
 
-/// Steps whose own kernels take whole tiles alone; other products go to step 9.
+/// Steps whose own kernels take only whole tiles; other products go to step 9.
 const WHOLE: std::ops::RangeInclusive<u32> = 10..=17;
-/// For those: one step along K; fewer than there are stages, and more; several tiles, and more rows of them than a band has.
+/// Sizes for those steps: one step along K; fewer than there are stages, and more; several tiles, and more rows of them than a
+/// band has.
 const WHOLE_SIZES: [Size; 4] = [[128, 128, 16], [128, 128, 48], [256, 384, 112], [1152, 256, 16]];
-/// For those: some of [`SIZES`], none of them whole.
+/// Sizes for those steps: some of [`SIZES`], none of them whole.
 const OTHER_SIZES: [Size; 4] = [[0, 128, 16], [128, 128, 0], [129, 130, 17], [128, 132, 32]];
 
-/// Alpha, beta, whether there is a bias, relu. Values that f32 has exactly.
+/// Alpha, beta, whether there is a bias, relu. f32 represents the values exactly.
 const EPILOGUES: [(f32, f32, bool, bool); 5] = [
     (1.0, 0.0, false, false),
     (1.0, 0.0, true, true),
@@ -52,7 +53,7 @@ const EPILOGUES: [(f32, f32, bool, bool); 5] = [
     (1.5, -1.0, true, true),
 ];
 
-/// A product with all that it needs, on the host.
+/// A product with its operands and expected result, on the host.
 struct Case {
     size: Size,
     layout: Layout,
@@ -141,7 +142,7 @@ fn sizes_for(step: &Step) -> Vec<Size> {
     if WHOLE.contains(&step.number()) { [WHOLE_SIZES, OTHER_SIZES].concat() } else { SIZES.to_vec() }
 }
 
-/// The step on this device; `None`, with a message, if the device lacks what it needs.
+/// The step on this device; `None`, with a message, if the device does not support it.
 fn load(step: &Step, device: &Device) -> Result<Option<Gemm>> {
     match step.load(device) {
         Ok(gemm) => Ok(Some(gemm)),
@@ -178,7 +179,7 @@ device_test! {
         cases().try_for_each(|case| check(&device, &tuned, &case))
     }
 
-    /// Alone, so that a wrong one cannot hide behind the others' order.
+    /// Checks each alone, so that a wrong one cannot hide behind the order of the others.
     fn every_epilogue_is_right_in_every_kernel(device) {
         for step in LADDER {
             let Some(gemm) = load(step, &device)? else { continue };
@@ -406,7 +407,7 @@ fn is_found(number: usize, right: &str, wrong: &str) {
     assert!(!passes, "step {number}: `{wrong}` in place of `{right}` passes");
 }
 
-/// The sizes of a tile stand in the kernel file alone: edited there, they are what is launched, with no rebuild.
+/// Tile sizes are stated only in the kernel file: edited there, they are launched as edited, with no rebuild.
 #[test]
 fn a_tile_edited_in_the_kernel_file_is_launched_as_edited() {
     let device = common::private::sim_for_test();
@@ -418,7 +419,7 @@ fn a_tile_edited_in_the_kernel_file_is_launched_as_edited() {
     cases().for_each(|case| check(&device, &gemm, &case).unwrap());
 }
 
-/// A tile that was chosen for what was measured of it is refused if the kernel file has another.
+/// A tile chosen for its measured times is refused if the kernel file has another.
 #[test]
 fn a_tile_of_another_shape_than_the_host_sides_is_refused_with_both() {
     let device = common::private::sim_for_test();
@@ -438,7 +439,7 @@ fn a_tile_of_another_shape_than_the_host_sides_is_refused_with_both() {
     assert!(matches!(error, Error::NoSuchConstant { .. }), "{error}");
 }
 
-/// What a product of 128 × 128 × 64 asks of shared memory: wavefronts, conflicts of loads, conflicts of stores.
+/// Shared-memory counts of a product of 128 × 128 × 64: wavefronts, conflicts of loads, conflicts of stores.
 fn shared(step: &Step, layout: Layout) -> [u64; 3] {
     let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
     let case = Case::new([128, 128, 64], layout, EPILOGUES[0]);
@@ -450,7 +451,7 @@ fn shared(step: &Step, layout: Layout) -> [u64; 3] {
 }
 
 /// The predictions of steps 6 to 17, by hand. 8 warps go through 64 steps of i; each of them loads 2 + 2 times 16 bytes. Served a
-/// quarter of a warp at a time, or a half where neighbours want the same, a load takes four wavefronts or two.
+/// quarter of a warp at a time, or a half where neighbours request the same, a load takes four wavefronts or two.
 #[test]
 fn bank_conflicts_are_there_before_and_gone_after() {
     const ROUNDS: u64 = 8 * 64;
@@ -489,7 +490,7 @@ fn bank_conflicts_are_there_before_and_gone_after() {
     }
 }
 
-/// Lanes along a row ask for one sector of A and four of B each time, lanes down a column for 32 and one.
+/// Lanes along a row request one sector of A and four of B each time; lanes down a column request 32 and one.
 #[test]
 fn coalesced_loads_ask_for_fewer_sectors() {
     let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });

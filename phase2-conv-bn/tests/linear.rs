@@ -66,7 +66,7 @@ impl Gradients {
         backward::Gradients { dx, dweight, dbias }
     }
 
-    /// The first that is wrong, or the last report.
+    /// Returns the first mismatch, or the last report.
     fn check(self, expected: &LinearGradients) -> Result<Result<Report, Mismatch>> {
         let mut result = compare::<f32, f64>(&[], &[], expected.bias.tolerance());
         for (found, expected) in self.0.into_iter().zip([&expected.input, &expected.weight, &expected.bias]) {
@@ -129,7 +129,7 @@ device_test! {
         Ok(())
     }
 
-    /// What follows a library's product, after a product that every device has.
+    /// Bias and ReLU after a library's product, here after a product that every device has.
     fn bias_and_relu_in_place_complete_a_product(device) {
         use phase2_conv_bn::gemm::{Epilogue, Layout};
         let stream = device.stream();
@@ -307,7 +307,7 @@ fn mistakes_in_a_written_mask_are_found() {
     }
 }
 
-/// The analysis of the chapter: what the naive kernel asks for, against what the problem needs, by hand.
+/// The analysis of the chapter: what the naive kernel requests, against what the problem needs, by hand.
 #[test]
 fn traffic_of_the_naive_kernel_is_as_computed_by_hand() {
     let [batch, inputs, outputs] = [16, 64, 32];

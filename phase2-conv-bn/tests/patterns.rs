@@ -8,7 +8,7 @@ use common::testing::planted::{must_be_rejected, planted};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::patterns::{random_u32, scan, stencil, transpose};
 
-/// A step's sums, into poison.
+/// Sums of a step, written over poison.
 fn scanned(device: &Device, scan: &mut scan::Scan, values: &[u32]) -> Result<Vec<u32>> {
     let stream = device.stream();
     let mut sums = stream.alloc_poisoned(values.len())?;
@@ -16,7 +16,7 @@ fn scanned(device: &Device, scan: &mut scan::Scan, values: &[u32]) -> Result<Vec
     stream.clone_dtoh(&sums)
 }
 
-/// A step's transpose, into poison.
+/// Transpose of a step, written over poison.
 fn transposed(device: &Device, step: &Step<transpose::Method>, x: &[f32], shape: [usize; 2]) -> Result<Vec<f32>> {
     let stream = device.stream();
     let mut y = stream.alloc_poisoned(x.len())?;
@@ -24,7 +24,7 @@ fn transposed(device: &Device, step: &Step<transpose::Method>, x: &[f32], shape:
     stream.clone_dtoh(&y)
 }
 
-/// A step's cells, into poison.
+/// Cells of a step, written over poison.
 fn stepped(device: &Device, step: &Step<stencil::Method>, old: &[f32], shape: [usize; 3]) -> Result<Vec<f32>> {
     let stream = device.stream();
     let mut next = stream.alloc_poisoned(old.len())?;

@@ -26,7 +26,7 @@ fn keys(n: usize) -> Vec<(&'static str, Vec<u32>)> {
     ]
 }
 
-/// The histogram of a step, into poison.
+/// Histogram of a step, written over poison.
 fn histogram_of(device: &Device, step: &phase2_conv_bn::Step<histogram::Method>, keys: &[u32]) -> Result<Vec<u32>> {
     let stream = device.stream();
     let mut counts = stream.alloc_poisoned(histogram::BINS)?;
@@ -34,7 +34,7 @@ fn histogram_of(device: &Device, step: &phase2_conv_bn::Step<histogram::Method>,
     stream.clone_dtoh(&counts)
 }
 
-/// What a step of the sort makes of keys and their indices, into poison.
+/// Keys and indices sorted by a step, written over poison.
 fn sorted_by(device: &Device, step: &phase2_conv_bn::Step<radix_sort::Method>, keys: &[u32]) -> Result<[Vec<u32>; 2]> {
     let stream = device.stream();
     let mut output = Pairs::poisoned(&stream, keys.len())?;
@@ -46,7 +46,7 @@ fn indices(keys: &[u32]) -> Vec<u32> {
     (0..keys.len() as u32).collect()
 }
 
-/// A step's product, into poison.
+/// Product of a step, written over poison.
 fn product_of(
     device: &Device,
     step: &phase2_conv_bn::Step<sparse::Method>,
@@ -304,7 +304,7 @@ fn mistakes_in_selections_and_products_are_found() {
     }
 }
 
-/// Sizes stand in the kernel file alone: edited there, they are what is launched.
+/// Sizes are stated only in the kernel file: edited there, they are launched as edited.
 #[test]
 fn sizes_edited_in_the_kernel_file_are_launched_as_edited() {
     let device = common::private::sim_for_test();

@@ -1,4 +1,4 @@
-//! What Nsight Compute says of each step of the GEMM ladder, for the book's page on profilers. Nothing here runs by itself.
+//! Metrics of Nsight Compute for each step of the GEMM ladder, for the book's page on profilers. Nothing here runs by itself.
 //!
 //! To record, on a machine with a GPU and Nsight Compute, with `T` this test's executable
 //! (`cargo test -p phase2-conv-bn --test profile --no-run` names it):
@@ -26,8 +26,8 @@ fn steps() -> impl Iterator<Item = &'static Step> {
     LADDER.iter().take(LADDER.len() - 1)
 }
 
-/// What to ask for, by the headings of the record: the time, shares of the peaks, caches, resident warps, and by Nsight Compute's names
-/// what warps wait for: how many, on average, for each instruction that is issued.
+/// Metrics to request, by the headings of the record: the time, shares of the peaks, caches, resident warps, and by Nsight
+/// Compute's names the warps' stall reasons: the average number of warps per issued instruction.
 const METRICS: [(&str, &str); 15] = [
     ("time", "gpu__time_duration.sum"),
     ("arithmetic", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -70,7 +70,7 @@ fn each_step_once() {
     }
 }
 
-/// Makes the record of `WARP_NCU_CSV`.
+/// Makes the record from `WARP_NCU_CSV`.
 #[test]
 #[ignore = "writes a record"]
 fn record_from_nsight_compute() {
@@ -84,7 +84,7 @@ fn record_from_nsight_compute() {
     fs::write(path, record).unwrap();
 }
 
-/// A session as the book reads it: where it is from, then the steps with their metrics and units.
+/// A session in the book's format: its origin, then the steps with their metrics and units.
 fn recorded(csv: &str, tool: &str, date: &str, commit: &str) -> String {
     let rows: Vec<Vec<String>> = csv.lines().filter(|line| line.starts_with('"')).map(fields).collect();
     let (head, rows) = rows.split_first().expect("Nsight Compute wrote a head");

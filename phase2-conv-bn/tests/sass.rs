@@ -1,4 +1,4 @@
-//! What is kept of machine code for readers without a disassembler is still so, and is what the page says of it.
+//! The machine code kept for readers without a disassembler is up to date, and agrees with the page.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

@@ -9,7 +9,7 @@ use common::reference;
 use common::testing::planted::{compiler, must_be_rejected, planted};
 use phase2_conv_bn::norm::statistics::{LADDER, NAIVE, SHARED, SHUFFLE, Statistics, WELFORD};
 
-/// What a step finds, into poisoned tensors.
+/// Results of a step, in poisoned tensors.
 fn run(device: &Device, statistics: &mut Statistics, input: &Tensor) -> Result<[Vec<f32>; 2]> {
     let channels = input.shape()[1];
     let mut mean = Tensor::empty_on(device, &[channels])?;
@@ -150,7 +150,8 @@ fn mistakes_in_statistics_are_found() {
     }
 }
 
-/// The sizes of a block stand in the kernel file alone: edited there, they are what is launched, and what the bounds are derived from.
+/// Block sizes are stated only in the kernel file: edited there, they are launched as edited, and the bounds are derived from
+/// them.
 #[test]
 fn blocks_edited_in_the_kernel_file_are_launched_as_edited() {
     let device = common::private::sim_for_test();

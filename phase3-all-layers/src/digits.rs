@@ -16,7 +16,7 @@ static WEIGHTS: &[u8] = include_bytes!("../assets/digits.safetensors");
 /// The weights of the network, trained on other digits than those of [`Digits`].
 ///
 /// # Errors
-/// As [`Parameters::from_bytes`].
+/// Same as [`Parameters::from_bytes`].
 pub fn trained() -> Result<Parameters> {
     Parameters::from_bytes("digits.safetensors", WEIGHTS, &CONFIG.shapes())
 }
@@ -24,7 +24,7 @@ pub fn trained() -> Result<Parameters> {
 /// The network over the test set, on the CPU.
 ///
 /// # Errors
-/// As [`Digits::built_in`], [`trained`] and [`OnHost::infer`].
+/// Same as [`Digits::built_in`], [`trained`] and [`OnHost::infer`].
 pub fn evaluate_on_cpu() -> Result<Outcome> {
     let cpu = Cpu::new();
     let network = ResNet::load(&cpu, CONFIG, &trained()?)?;
@@ -34,7 +34,7 @@ pub fn evaluate_on_cpu() -> Result<Outcome> {
 /// The network over the test set, all layers on `device`.
 ///
 /// # Errors
-/// As [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`Planned::infer`].
+/// Same as [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`Planned::infer`].
 pub fn evaluate_on(device: &Device) -> Result<Outcome> {
     let (stream, network) = (device.stream(), ResNet::load(&Unfused::new(device), CONFIG, &trained()?)?);
     let mut planned = Planned::new(device, &network, &input(BATCH))?;

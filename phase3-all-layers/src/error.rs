@@ -1,4 +1,4 @@
-//! What can go wrong, each in one sentence.
+//! Errors, each in one sentence.
 
 use std::path::PathBuf;
 
@@ -22,18 +22,18 @@ pub enum Error {
     Sound {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 
     /// A network whose answer holds NaN or an infinity.
     #[error("{network} answers {value}: {origin}")]
     NonFinite {
-        /// What it is called.
+        /// Name.
         network: String,
-        /// What it answers.
+        /// Value in the answer.
         value: f32,
-        /// Where that begins.
+        /// Layer where that begins.
         origin: String,
     },
 
@@ -42,7 +42,7 @@ pub enum Error {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }

@@ -23,6 +23,6 @@ pub mod trials;
 
 pub use error::{Error, Result};
 
-/// The same models in PyTorch, `models.py`, and what it imports: file names and texts.
+/// The same models in PyTorch, `models.py`, and its imports: file names and texts.
 pub const PYTORCH_MODELS: [(&str, &str); 2] =
     [("models.py", include_str!("../python/models.py")), ("seeded.py", include_str!("../python/seeded.py"))];

@@ -1,5 +1,5 @@
-//! Each layer at ragged, tiny and empty shapes against its reference, for whoever has just changed its kernel. The tests begin with the
-//! same functions.
+//! Checks each layer at ragged, tiny and empty shapes against its reference, for readers who have just changed its kernel. The
+//! tests begin with the same functions.
 
 use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Mismatch, Report, Tolerance, compare};
@@ -16,7 +16,7 @@ use phase2_conv_bn::gemm::Tuned;
 const N: &[Size] = &[Size::new("n", [0, 1 << 14], 1000)];
 const ROWS_AND_COLUMNS: &[Size] = &[Size::new("rows", [0, 64], 5), Size::new("columns", [0, 2048], 100)];
 
-/// Of one image.
+/// Sizes of one image.
 const IMAGE: &[Size] =
     &[Size::new("channels", [1, 8], 3), Size::new("height", [3, 96], 9), Size::new("width", [3, 96], 31)];
 
@@ -115,14 +115,14 @@ fn image(sizes: &[usize]) -> Result<[usize; 4]> {
     exactly(sizes).map(|[channels, height, width]| [1, channels, height, width])
 }
 
-/// What is wrong with a single launch.
+/// Errors of a single launch.
 fn one(what: &str, compared: Comparison) -> Result<Vec<String>> {
     let mut all = Verdicts::default();
     all.add(what, compared?);
     Ok(all.into_wrong())
 }
 
-/// The result of a launch that ended: how near the values are.
+/// The result of a completed launch: how close the values are.
 pub type Comparison = Result<std::result::Result<Report, Mismatch>>;
 
 /// Lengths of lists: less than a vector; vectors with every remainder; more than a block of vectors.
@@ -158,7 +158,7 @@ pub const ATTENTIONS: [(usize, usize, usize, usize); 14] = [
     (1, 0, 2, 4),
     (1, 4, 2, 0),
 ];
-/// Of a diffusion step.
+/// Parameters of a diffusion step.
 pub const PARAMS: [DiffusionParams; 4] = [
     DiffusionParams { alpha_bar: 0.9, weight: 0.7, threshold: 0.5 },
     DiffusionParams { alpha_bar: 0.02, weight: 0.25, threshold: 1.5 },
@@ -188,7 +188,7 @@ pub fn steps() -> Result<Tensor> {
     Tensor::from_vec(&[6], vec![0.0, 1.0, 17.0, 250.0, 999.0, 31.5])
 }
 
-/// No tolerance; of two zeros the sign counts as well.
+/// Compares without tolerance; the signs of zeros count too.
 fn compare_bits(found: Tensor, expected: Tensor) -> Comparison {
     let (found, expected) = (found.into_vec()?, expected.into_vec()?);
     let report = match compare(&found, &expected, Tolerance::exact()) {
@@ -213,7 +213,7 @@ fn compare_bits(found: Tensor, expected: Tensor) -> Comparison {
 /// Max pooling, bit by bit.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn max_pool(device: &Device, layer: &MaxPool, pool: MaxPool2d, x: &Tensor) -> Comparison {
     let expected = reference::max_pool2d(x, pool)?;
     let mut y = Tensor::empty_on(device, expected.shape())?;
@@ -224,7 +224,7 @@ pub fn max_pool(device: &Device, layer: &MaxPool, pool: MaxPool2d, x: &Tensor) -
 /// Means of cells.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn average_pool(device: &Device, layer: &AdaptiveAvgPool, x: &Tensor, out: [usize; 2]) -> Comparison {
     let expected = reference::adaptive_avg_pool2d(x, out)?;
     let shape = [x.shape()[0], x.shape()[1], out[0], out[1]];
@@ -236,7 +236,7 @@ pub fn average_pool(device: &Device, layer: &AdaptiveAvgPool, x: &Tensor, out: [
 /// y += x.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn add(device: &Device, layer: &Add, n: usize) -> Comparison {
     let (y, x) = (Tensor::random(&[n], 1), Tensor::random(&[n], 2));
     let expected = reference::vector_add(y.as_slice()?, x.as_slice()?)?;
@@ -248,7 +248,7 @@ pub fn add(device: &Device, layer: &Add, n: usize) -> Comparison {
 /// x·Wᵀ + b.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn linear(device: &Device, [rows, inputs, outputs]: [usize; 3]) -> Comparison {
     let (x, weight) = (Tensor::random(&[rows, inputs], 3), Tensor::random(&[outputs, inputs], 4));
     let bias = Tensor::random(&[outputs], 5);
@@ -263,7 +263,7 @@ pub fn linear(device: &Device, [rows, inputs, outputs]: [usize; 3]) -> Compariso
 /// GELU, out of place.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn gelu(device: &Device, layer: &Gelu, x: &Tensor) -> Comparison {
     let Bounded { values, tolerance } = reference::gelu(x)?;
     let mut y = Tensor::empty_on(device, x.shape())?;
@@ -274,7 +274,7 @@ pub fn gelu(device: &Device, layer: &Gelu, x: &Tensor) -> Comparison {
 /// SiLU, out of place.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn silu(device: &Device, layer: &Silu, x: &Tensor) -> Comparison {
     let Bounded { values, tolerance } = reference::silu(x)?;
     let mut y = Tensor::empty_on(device, x.shape())?;
@@ -285,7 +285,7 @@ pub fn silu(device: &Device, layer: &Silu, x: &Tensor) -> Comparison {
 /// silu(a + b·c).
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn silu_sum(device: &Device, layer: &SiluSum, n: usize) -> Comparison {
     let (a, b, c) = (random(&[n], 1, [4.0, 0.0])?, random(&[n], 2, [3.0, 0.0])?, Tensor::random(&[n], 3));
     let Bounded { values, tolerance } = reference::silu_sum(&a, &b, &c)?;
@@ -298,7 +298,7 @@ pub fn silu_sum(device: &Device, layer: &SiluSum, n: usize) -> Comparison {
 /// A value added to each plane, with the CPU's bits.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn add_channel(device: &Device, layer: &AddChannel, shape: [usize; 4]) -> Comparison {
     let (mut y, v) = (Tensor::random(&shape, 1), Tensor::random(&shape[..2], 2));
     let mut found = y.to_device(device)?;
@@ -310,7 +310,7 @@ pub fn add_channel(device: &Device, layer: &AddChannel, shape: [usize; 4]) -> Co
 /// Upsampling, bit by bit.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn upsample(device: &Device, source: &KernelSource, shape: [usize; 4], factor: usize) -> Comparison {
     let x = Tensor::random(&shape, 1);
     let layer = Upsample::load_from(device, source, factor)?;
@@ -322,7 +322,7 @@ pub fn upsample(device: &Device, source: &KernelSource, shape: [usize; 4], facto
 /// Channels of two images, one after the other, bit by bit; the second has `more`.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn concatenate(device: &Device, layer: &Concatenate, shape: [usize; 4], more: usize) -> Comparison {
     let [n, c, height, width] = shape;
     let (a, b) = (Tensor::random(&shape, 1), Tensor::random(&[n, more, height, width], 2));
@@ -334,7 +334,7 @@ pub fn concatenate(device: &Device, layer: &Concatenate, shape: [usize; 4], more
 /// The embedding of steps.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn embedding(device: &Device, source: &KernelSource, steps: &Tensor, channels: usize) -> Comparison {
     let layer = TimestepEmbedding::load_from(device, source, channels)?;
     let mut found = Tensor::empty_on(device, &[steps.len(), channels])?;
@@ -346,7 +346,7 @@ pub fn embedding(device: &Device, source: &KernelSource, steps: &Tensor, channel
 /// A diffusion step, with the CPU's bits.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn diffusion(device: &Device, layer: &DiffusionStep, shape: &[usize], params: DiffusionParams) -> Comparison {
     let wide = |seed| random(shape, seed, [2.0, 0.0]);
     let (noisy, noise, previous) = (wide(1)?, wide(2)?, Tensor::random(shape, 3));
@@ -359,7 +359,7 @@ pub fn diffusion(device: &Device, layer: &DiffusionStep, shape: &[usize], params
 /// Noise added, with the CPU's bits.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn add_noise(device: &Device, layer: &AddNoise, shape: &[usize], alpha_bar: f32) -> Comparison {
     let (clean, noise) = (random(shape, 1, [2.0, 0.0])?, random(shape, 2, [2.0, 0.0])?);
     let mut found = Tensor::empty_on(device, shape)?;
@@ -370,7 +370,7 @@ pub fn add_noise(device: &Device, layer: &AddNoise, shape: &[usize], alpha_bar: 
 /// LayerNorm with random weights and bias.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn layer_norm(device: &Device, layer: &LayerNorm, x: &Tensor) -> Comparison {
     let columns = x.shape().last().copied().unwrap_or(0);
     let (weight, bias) = (Tensor::random(&[columns], 8), Tensor::random(&[columns], 9));
@@ -383,10 +383,10 @@ pub fn layer_norm(device: &Device, layer: &LayerNorm, x: &Tensor) -> Comparison 
     Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance))
 }
 
-/// Rows of length one.
+/// Normalised rows.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn row_norm(device: &Device, layer: &RowNorm, x: &Tensor) -> Comparison {
     let expected = reference::row_norm(x)?;
     let mut y = Tensor::empty_on(device, x.shape())?;
@@ -397,7 +397,7 @@ pub fn row_norm(device: &Device, layer: &RowNorm, x: &Tensor) -> Comparison {
 /// Softmax out of place, then in place: the same bits.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn softmax(device: &Device, layer: &Softmax, x: &Tensor) -> Comparison {
     let expected = reference::softmax(x)?;
     let mut y = Tensor::empty_on(device, x.shape())?;
@@ -408,10 +408,10 @@ pub fn softmax(device: &Device, layer: &Softmax, x: &Tensor) -> Comparison {
     Ok(compare(&y, &expected.values, expected.tolerance).and_then(|_| compare(&in_place, &y, Tolerance::exact())))
 }
 
-/// Transposed, then added to something else.
+/// Checks a transpose, then one added to other values.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn transpose(device: &Device, layer: &Transpose, x: &Tensor) -> Comparison {
     let expected = reference::transpose(x)?;
     let before = Tensor::random(expected.shape(), 7);
@@ -428,7 +428,7 @@ pub fn transpose(device: &Device, layer: &Transpose, x: &Tensor) -> Comparison {
 /// Attention of all heads.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn attention(device: &Device, layer: &Attention, qkv: &Tensor, heads: usize) -> Comparison {
     let expected = reference::attention(qkv, heads)?;
     let &[batch, tokens, columns] = qkv.shape() else {

@@ -1,5 +1,5 @@
 //! The autoencoder on both devices: each stage alone and the whole, against f64 and against the CPU; what happens where a device
-//! fails. `large` only in small batches and `xlarge` on the CPU alone, since they would keep the simulator busy for long.
+//! fails. `large` only in small batches and `xlarge` only on the CPU, since they would keep the simulator busy for long.
 #![allow(clippy::unwrap_used)]
 
 mod golden;
@@ -16,16 +16,16 @@ use phase3_all_layers::nn::Parameters;
 use models::{assert_captured, assert_no_allocation};
 
 const SEED: u64 = 5;
-/// What any value of a whole pass may differ by.
+/// Tolerance of any value of a whole pass.
 const TOLERANCE: f64 = 2e-6;
-/// The same on average.
+/// Tolerance of the mean error.
 const MEAN: f64 = 2e-7;
-/// What any value of a stage may differ by. It is more, since sums of the first two, of up to 10,240 terms, are averaged later.
+/// Tolerance of any value of a stage. It is larger, since sums of the first two, of up to 10,240 terms, are averaged later.
 const OF_STAGE: f64 = 5.7e-6;
 
 /// Sizes that no tile, vector or warp divides.
 const ODD: Config = Config { n_mels: 13, frames: 3, latent: 5, slice_latent: 7 };
-/// What runs on devices, in batches of these sizes.
+/// Configurations that run on devices, in batches of these sizes.
 const CASES: [(Config, &[usize]); 4] =
     [(ODD, &[1, 3, 33]), (Config::ORIGINAL, &[1, 3, 33]), (Config::MEDIUM, &[1, 3, 33]), (Config::LARGE, &[1])];
 
@@ -119,7 +119,7 @@ fn close(found: &Tensor, expected: &[f64]) {
     assert!(report.mean_abs <= MEAN, "{report}");
 }
 
-/// The reconstruction \[B, F·M\] of `x` by the CPU, which tells `observe` what each stage makes.
+/// The reconstruction \[B, F·M\] of `x` \[B, F·M\] by the CPU, which calls `observe` with the output of each stage.
 fn on_cpu(
     config: Config,
     parameters: &Parameters,
@@ -154,7 +154,7 @@ fn every_configuration_on_the_cpu_is_close_to_f64_stage_by_stage() {
     }
 }
 
-/// Holds a stage's output for a batch of 3 against PyTorch's: all of it, or of a long one the beginning and the summary.
+/// Compares a stage's output for a batch of 3 with PyTorch's: all of it, or of a long one the beginning and the summary.
 fn as_in_pytorch(name: &str, stage: Stage, y: &Tensor) {
     let key = format!("{name}.{}", stage as usize + 1);
     let values = y.as_slice().unwrap();
@@ -277,7 +277,7 @@ device_test! {
         assert_captured(&mut Planned::new(&device, &model, inputs[0].shape())?, &device.stream(), &inputs)
     }
 
-    /// Kernels that are not there: what loads none of them runs on the CPU, the other stages on the device.
+    /// Kernels that are missing: a stage that needs one runs on the CPU, the other stages on the device.
     fn a_stage_that_cannot_be_loaded_runs_on_the_cpu(device) {
         let parameters = ODD.seeded(SEED);
         let x = Tensor::random(&[3, ODD.inputs()], 1);

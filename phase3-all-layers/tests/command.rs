@@ -107,7 +107,7 @@ fn a_video_is_written_as_pictures() {
     assert!(String::from_utf8_lossy(&run.get_output().stderr).contains("multiples of 8"));
 }
 
-/// As with `| head -0`: the reader has left before the table.
+/// Like `| head -0`: the reader has left before the table.
 #[test]
 fn a_closed_output_ends_the_command_quietly() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The narrow ResNet over handwritten digits says what PyTorch says of them, on the CPU and on both devices.
+//! The narrow ResNet over handwritten digits agrees with PyTorch, on the CPU and on both devices.
 #![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close};

@@ -25,7 +25,7 @@ fn options(batch: usize, limit: Option<usize>) -> Options {
     Options { batch: NonZeroUsize::new(batch).unwrap(), limit: limit.and_then(NonZeroUsize::new) }
 }
 
-/// The classes of a photo, the likeliest first, as the CPU has it.
+/// The classes of a photo, the likeliest first, according to the CPU.
 fn classes_on_the_cpu(path: &Path) -> Vec<usize> {
     let cpu = Cpu::new();
     let network = ResNet::load(&cpu, NARROW, &NARROW.seeded(SEED)).unwrap();
@@ -36,7 +36,7 @@ fn classes_on_the_cpu(path: &Path) -> Vec<usize> {
     classes
 }
 
-/// Seven folders with five photos, whose class is the CPU's 1st, 1st, 3rd, 5th and 6th, and a file that is none.
+/// Seven folders with five photos, whose class is the CPU's 1st, 1st, 3rd, 5th and 6th, and a file that is not a photo.
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let class = |number: usize| dir.path().join(format!("class {number}"));

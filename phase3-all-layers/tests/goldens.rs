@@ -19,7 +19,7 @@ use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::models::unet;
 use phase3_all_layers::nn::Parameters;
 
-/// Of BatchNorm and LayerNorm.
+/// Added to the variances of BatchNorm and LayerNorm.
 const EPS: f32 = 1e-5;
 
 /// Inputs of a case, with the seeds 1, 2, 3, …
@@ -31,8 +31,8 @@ fn inputs<const N: usize>(shapes: [&[usize]; N]) -> [Tensor; N] {
     })
 }
 
-/// Holds the case's golden against values computed in f64, and results of f32 against the golden. Both are as far from the exact
-/// value as rounding may take them, so twice that from one another.
+/// Compares the case's golden with values computed in f64, and results of f32 with the golden. Both are as far from the exact
+/// value as rounding allows, so twice that from one another.
 #[track_caller]
 fn agree(case: &str, expected: &[f64], tolerance: Tolerance, results: &[Tensor]) {
     println!("{case}");
@@ -46,7 +46,7 @@ fn agree(case: &str, expected: &[f64], tolerance: Tolerance, results: &[Tensor])
     }
 }
 
-/// As [`agree`], where nothing is rounded.
+/// Same as [`agree`], where nothing is rounded.
 #[track_caller]
 fn agree_exactly(case: &str, results: &[Tensor]) {
     println!("{case}");
@@ -302,7 +302,7 @@ fn resnet18_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
     golden::assert_output("resnet18", "logits", &logits.unwrap());
 }
 
-/// On a GPU alone: the attentions over 4096 pixels take the simulator minutes.
+/// On a GPU only: the attentions over 4096 pixels take the simulator minutes.
 #[test]
 fn the_tiny_unet_on_a_gpu_gives_what_pytorch_gives() {
     let Some(device) = common::private::cuda_for_test("the_tiny_unet_on_a_gpu_gives_what_pytorch_gives") else {

@@ -1,4 +1,4 @@
-//! What rewrites build on: a network as a list of operations, which is recorded, changed, and run by any backend.
+//! The basis of rewrites: a network as a list of operations, which is recorded, changed, and run by any backend.
 #![allow(clippy::unwrap_used)]
 
 mod models;
@@ -98,7 +98,7 @@ fn operations_of_a_chain_run_one_after_the_other() {
     assert_eq!(logits.as_slice().unwrap(), expected(&images).as_slice().unwrap());
 }
 
-/// A convolution that does what a convolution and its BatchNorm do: its weight times γ / √(variance + eps), and a bias.
+/// A convolution equivalent to a convolution and its BatchNorm: its weight times γ / √(variance + eps), and a bias.
 fn folded(conv: &Operation, norm: &Operation) -> Operation {
     let Operation::Conv2d { weight, bias: None, params } = conv else { panic!("{conv:?}") };
     let Operation::BatchNorm { weight: gamma, bias: beta, mean, variance, eps } = norm else { panic!("{norm:?}") };
@@ -150,7 +150,8 @@ fn what_is_no_part_of_a_pass_is_refused() {
     assert!(cpu.infer(&recorded().load(&cpu).unwrap(), &wrong).is_err());
 }
 
-/// Runs parts of these ranges one after the other on the CPU, each on what those before it have left, and gives what `output` is.
+/// Runs parts of these ranges one after the other on the CPU, each on the results of those before it, and returns the values of
+/// `output`.
 fn run_in_parts(graph: &Graph, ranges: impl IntoIterator<Item = Range<usize>>, inputs: [Tensor; 2]) -> Tensor {
     let cpu = Cpu::new();
     let mut values: HashMap<Source, Tensor> =

@@ -11,7 +11,7 @@ use phase2_conv_bn::gemm::Tuned;
 use phase3_all_layers::layers::{AdaptiveAvgPool, Add, Attention, Gelu, LayerNorm, Linear, MaxPool};
 use phase3_all_layers::trials::{CELLS, POOLED, POOLS, add, average_pool, linear, max_pool, pool};
 
-/// Runs a max pooling and says whether every bit is right.
+/// Runs a max pooling and returns whether every bit is right.
 fn is_right(device: &Device, layer: &MaxPool, pool: MaxPool2d, x: &Tensor) -> Result<bool> {
     Ok(max_pool(device, layer, pool, x)?.is_ok())
 }

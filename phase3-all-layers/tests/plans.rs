@@ -1,4 +1,4 @@
-//! What the plans of the models take: a change of a model or of the planner must not make one of them larger.
+//! Memory of the models' plans: a change of a model or of the planner must not make one of them larger.
 #![allow(clippy::unwrap_used)]
 
 use common::prelude::*;
@@ -7,7 +7,7 @@ use phase3_all_layers::models::autoencoder::{self, Autoencoder};
 use phase3_all_layers::models::{resnet, unet};
 use phase3_all_layers::nn::Module;
 
-/// Fails if the plan for inputs of this shape takes more than `bytes`, or less: then the number here has to follow.
+/// Fails if the plan for inputs of this shape has more bytes than `bytes`, or fewer: then the number here must be updated.
 #[track_caller]
 fn assert_bytes(device: &Device, module: &impl Module<Unfused>, input: &[usize], bytes: u64) {
     assert_eq!(Planned::new(device, module, input).unwrap().workspace().bytes(), bytes, "{input:?}");

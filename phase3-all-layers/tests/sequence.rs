@@ -27,7 +27,7 @@ fn qkv(batch: usize, tokens: usize, heads: usize, d: usize) -> Tensor {
     random(&[batch, tokens, 3 * heads * d], 1, [2.0, 0.0])
 }
 
-/// Holds PyTorch's values of a case of `python/layers.py` against the f64 reference, and the CPU's and a device's against them.
+/// Compares PyTorch's values of a case of `python/layers.py` with the f64 reference, and the CPU's and a device's with them.
 #[track_caller]
 fn agree(case: &str, expected: &Bounded, results: [Tensor; 2]) {
     println!("{case}");
@@ -316,7 +316,7 @@ fn planted_mistakes_in_rows_are_found() {
     }
 }
 
-/// As above.
+/// Same as above.
 #[test]
 fn planted_mistakes_in_transposition_and_attention_are_found() {
     for (right, wrong) in [

@@ -1,4 +1,4 @@
-//! The spectral shape autoencoder in as few launches as pay: [`Fused`].
+//! The spectral shape autoencoder in as few launches as worthwhile: [`Fused`].
 //!
 //! Where all weights fit into a block's shared memory, that is one: [`OneKernel`], of `autoencoder_01_resident.cu`. What does not
 //! depend on the input is done once, in [`OneKernel::load`]: the norms' scales and shifts move into the weights behind them, the
@@ -25,7 +25,7 @@ use crate::tile;
 /// The configuration whose weights fit into the shared memory of one block.
 const CONFIG: Config = Config::ORIGINAL;
 
-/// Below this a row of the basis has no direction.
+/// Below this norm a row of the basis has no direction.
 const SHORTEST: f64 = 1e-12;
 
 const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers");
@@ -35,7 +35,7 @@ const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 /// The plan of a model with these parameters, for a batch: a launch for each product, LayerNorms between them.
 ///
 /// # Errors
-/// As [`Autoencoder::load`], [`Graph::record`] and [`Plan::new`].
+/// Same as [`Autoencoder::load`], [`Graph::record`] and [`Plan::new`].
 pub fn plan(
     device: &Device,
     config: &Config,
@@ -48,17 +48,17 @@ pub fn plan(
     Plan::new(device, arithmetic, graph, &[&shape])
 }
 
-/// The model for a batch of one size, by the rule: one kernel where the device has it for the configuration, else a plan.
+/// The model for a batch of one size: one kernel where the device supports it for the configuration, else a plan.
 #[derive(Debug)]
 pub enum Fused {
-    /// In f32, whatever was asked for: it is the most exact, and has nothing to gain from narrower weights.
+    /// In f32, whatever was requested: it is the most exact, and would gain nothing from narrower weights.
     OneKernel {
         /// The model.
         model: OneKernel,
         /// The input and the output.
         slices: Box<[Tensor; 2]>,
     },
-    /// With the reason why it is not one kernel.
+    /// A plan, with the reason why it is not one kernel.
     Planned(Box<Runner>, String),
 }
 
@@ -66,7 +66,7 @@ impl Fused {
     /// Loads the model.
     ///
     /// # Errors
-    /// As [`OneKernel::load`] and [`plan`], but for [`Error::Unsupported`] of the first.
+    /// Same as [`OneKernel::load`] and [`plan`], but for [`Error::Unsupported`] of the first.
     pub fn load(
         device: &Device,
         config: &Config,
@@ -94,7 +94,7 @@ impl Fused {
     /// A pass with its two copies, from slices \[B·F, M\] on the host to their reconstruction of the same shape.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` is another batch; those of the launches.
+    /// [`Error::Shape`] if `x` is another batch; errors of the launches.
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
         match self {
             Fused::OneKernel { model, slices } => {
@@ -111,7 +111,7 @@ impl Fused {
     /// Queues a pass over the previous input, with no copy: for measurements.
     ///
     /// # Errors
-    /// Those of the launches.
+    /// Errors of the launches.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
         match self {
             Fused::OneKernel { model, slices } => {
@@ -122,7 +122,7 @@ impl Fused {
         }
     }
 
-    /// Launches of a pass.
+    /// Number of launches of a pass.
     pub fn launches(&self) -> usize {
         match self {
             Fused::OneKernel { .. } => 1,
@@ -130,7 +130,7 @@ impl Fused {
         }
     }
 
-    /// What an output may be off by, as a part of the largest: see [`Plan::error_bound`].
+    /// Maximum error of an output, relative to the largest: see [`Plan::error_bound`].
     pub fn error_bound(&self) -> f64 {
         match self {
             Fused::OneKernel { .. } => 1e-5,
@@ -138,10 +138,10 @@ impl Fused {
         }
     }
 
-    /// Which layers became which kernel, and why; on a GPU with what each takes.
+    /// Layers of each kernel, and the reasons; on a GPU with their times.
     ///
     /// # Errors
-    /// As [`Runner::milliseconds`].
+    /// Same as [`Runner::milliseconds`].
     pub fn explain(&mut self, stream: &Stream, title: String) -> Result<Table> {
         match self {
             Fused::OneKernel { .. } => {
@@ -163,7 +163,7 @@ impl Fused {
 /// The model in one launch, loaded on a device.
 #[derive(Clone, Debug)]
 pub struct OneKernel {
-    /// By the number of spectrograms that a block takes at once, ascending.
+    /// By the number of spectrograms per block, ascending.
     kernels: Vec<Kernels>,
     weights: Arc<Buffer<f32>>,
     threads: u32,
@@ -185,7 +185,7 @@ impl OneKernel {
     /// Loads the model. Its weights are on the device when this returns.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for another configuration than [`Config::ORIGINAL`] and before compute capability 9.0; as
+    /// [`Error::Unsupported`] for another configuration than [`Config::ORIGINAL`] and before compute capability 9.0; same as
     /// [`Parameters::get`] and [`Device::load`].
     pub fn load(device: &Device, config: &Config, parameters: &Parameters) -> Result<OneKernel> {
         OneKernel::load_from(device, &OneKernel::SOURCE, config, parameters)
@@ -194,7 +194,7 @@ impl OneKernel {
     /// Loads it from another text, with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`OneKernel::load`].
+    /// Same as [`OneKernel::load`].
     pub fn load_from(
         device: &Device,
         source: &KernelSource,
@@ -268,7 +268,7 @@ impl OneKernel {
     }
 }
 
-/// Values of the weights, without biases.
+/// Number of weights, without biases.
 fn weights(config: &Config) -> usize {
     let Config { n_mels, latent, slice_latent, .. } = *config;
     2 * n_mels * slice_latent + config.combined() * latent + latent * latent
@@ -310,7 +310,7 @@ struct Linear {
     bias: Vec<f32>,
 }
 
-/// The linear layer that does to a row with mean 0 and variance 1 what the norm's scale and shift and the layer after it do.
+/// The linear layer equivalent to the norm's scale and shift and the layer after it, for a row with mean 0 and variance 1.
 fn behind_norm(parameters: &Parameters, norm: &str, linear: &str, inputs: usize, outputs: usize) -> Result<Linear> {
     let get = |name: String, shape: &[usize]| -> Result<&[f32]> { parameters.get(&name, shape)?.as_slice() };
     let scale = get(format!("{norm}.weight"), &[inputs])?;

@@ -3,9 +3,9 @@
 //! As in phase 1's gallery, each kernel comes as `kernels/broken_NN_name.cu` and `kernels/repaired_NN_name.cu`, which differ only in
 //! the bug, and one function here launches either and compares the result with a reference. [`bench::gallery`] does the rest.
 //!
-//! What is copied or multiplied asynchronously may be complete at once or much later, and a kernel must be right for both. On a
-//! GPU it is usually complete early, so that a missing wait or fence goes unnoticed; on the simulator, it is as late as PTX
-//! allows, unless [`common::device::SimOptions::asynchrony`] says otherwise.
+//! An asynchronous copy or product may be complete at once or much later, and a kernel must be right for both. On a GPU it is
+//! usually complete early, so that a missing wait or fence goes unnoticed; on the simulator, it is as late as PTX allows, unless
+//! [`common::device::SimOptions::asynchrony`] says otherwise.
 
 use bench::gallery::{Broken, Case, Compared, Gallery, Shown};
 use common::check::{self, Tolerance};
@@ -23,7 +23,7 @@ impl Shown for Twelve {
     const GALLERY: &'static Gallery = &GALLERY;
 }
 
-/// Its kernels, in rising difficulty.
+/// The gallery's kernels, in rising difficulty.
 pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "01",
@@ -177,7 +177,7 @@ fn values(n: usize, seed: u64) -> Result<Vec<f32>> {
     Tensor::random(&[n], seed).into_vec()
 }
 
-/// The same for tensor cores.
+/// Distinct values for tensor cores.
 fn halves(n: usize, seed: u64) -> Result<Vec<bf16>> {
     Ok(values(n, seed)?.into_iter().map(bf16::from_f32).collect())
 }
@@ -329,7 +329,7 @@ fn matvec(case: &Case, columns: usize) -> Result<Compared> {
     Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::dot(columns, columns as f64)))
 }
 
-/// How tiles of 64 rows and 64 columns come from a matrix of bf16 of that many rows and columns.
+/// Tensor map for tiles of 64 rows and 64 columns of a matrix of bf16 with this many rows and columns.
 fn tiles(rows: usize, columns: usize) -> TensorMapConfig {
     let map = TensorMapConfig::tiled(TensorElement::Bf16, &[columns as u64, rows as u64], &[64, 64]);
     TensorMapConfig { swizzle: Swizzle::Bytes128, ..map }
@@ -340,8 +340,8 @@ fn dot(a: &[bf16], b: &[bf16]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
 }
 
-/// For a sum of `terms` products of values in (−1, 1) on tensor cores, which cut bits off where an addition would round: twice
-/// the error.
+/// Tolerance of a sum of `terms` products of values in (−1, 1) on tensor cores, which cut bits off where an addition would round:
+/// twice the error.
 fn tensor_core_tolerance(terms: usize) -> Tolerance {
     Tolerance::dot(2 * terms, terms as f64)
 }

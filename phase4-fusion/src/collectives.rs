@@ -1,8 +1,8 @@
-//! Every operation between ranks, checked on each of them against what the host computes from all ranks' inputs.
+//! Every operation between ranks, checked on each of them against the host's result from all ranks' inputs.
 //!
-//! Each rank can make the inputs of all others, so it knows what must come out. By the host the bits must be those of a sum in the
-//! order of the ranks. By NCCL the order is not ours: there a second run must give the same bits, and both lie within the bound of
-//! any order of additions.
+//! Each rank can make the inputs of all others, so it knows the expected result. By the host the bits must be those of a sum in
+//! rank order. NCCL chooses its own order: there a second run must give the same bits, and both must lie within the bound of any
+//! order of additions.
 
 use std::ops::Range;
 
@@ -31,25 +31,25 @@ pub enum Collective {
     Send,
 }
 
-/// What an operation gave on one rank.
+/// Result of an operation on one rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Bytes that a rank brings to it.
+    /// Bytes that a rank contributes.
     pub bytes: usize,
     /// Median of its time in the stream; `None` without a clock.
     pub ms: Option<f64>,
-    /// The first value that is wrong, in a sentence.
+    /// The first wrong value, in a sentence.
     pub wrong: Option<String>,
 }
 
-/// Measured runs, and operations of each: enough that the first one's launch is a small part.
+/// Number of measured runs, and operations in each: enough that the first one's launch is a small part.
 const REPEATS: usize = 20;
 const IN_A_ROW: usize = 10;
-/// Runs before them, in which NCCL connects what it has not yet connected.
+/// Runs before them, in which NCCL establishes its remaining connections.
 const WARM_UP: usize = 3;
 
 impl Collective {
-    /// All of them, in the order in which [`Collective::run`] is to be called on every rank.
+    /// All of them, in the order in which every rank must call [`Collective::run`].
     pub const ALL: [Collective; 8] = [
         Collective::Sum,
         Collective::SumHalves,
@@ -61,7 +61,7 @@ impl Collective {
         Collective::Send,
     ];
 
-    /// As tables call it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Collective::Sum => "all_reduce(sum) f32",
@@ -78,7 +78,7 @@ impl Collective {
     /// Runs it with `count` values per rank, twice, and on a GPU as often as a measurement needs.
     ///
     /// # Errors
-    /// As the operations of [`Communicator`]. Wrong values are no error, but an [`Outcome`].
+    /// Same as the operations of [`Communicator`]. Wrong values are not an error, but an [`Outcome`].
     pub fn run(self, ranks: &Communicator, count: usize) -> Result<Outcome> {
         let (rank, size, last) = (ranks.rank(), ranks.size(), ranks.size() - 1);
         match self {
@@ -138,7 +138,7 @@ impl Collective {
     }
 }
 
-/// The values of a rank in these places, from [−1000, 1000): small enough for f16, and whole numbers where types ask for them.
+/// The values of a rank at these indices, from [−1000, 1000): small enough for f16, and whole numbers for integer types.
 fn inputs<T: Value>(collective: Collective, rank: usize, places: Range<usize>) -> Vec<T> {
     let seed = (collective as u64) << 56 | (rank as u64) << 40;
     let value = |place: usize| {
@@ -177,10 +177,10 @@ value! {
     u8: 0.0, |value| value as i32 as u8, f64::from;
 }
 
-/// What must come out, and how far from it a value may be.
+/// Expected values, and their tolerance.
 struct Allowed<T> {
     expected: Vec<T>,
-    /// `None`: these bits.
+    /// `None`: exactly these bits.
     bound: Option<Vec<f64>>,
 }
 
@@ -207,8 +207,8 @@ impl<T: Value> Allowed<T> {
 }
 
 impl<T: Value + Reducible> Allowed<T> {
-    /// All ranks' values in these places, combined in the order of the ranks. NCCL adds in another order: each of the two is within
-    /// (n − 1)·u·Σ|x| of the exact sum, if products of u are left out; a factor of 1 + n·u is for those.
+    /// All ranks' values at these indices, combined in rank order. NCCL adds in another order: each of the two is within (n −
+    /// 1)·u·Σ|x| of the exact sum, if products of u are neglected; a factor of 1 + n·u covers those.
     fn reduced(collective: Collective, ranks: &Communicator, op: ReduceOp, places: Range<usize>) -> Allowed<T> {
         let mut expected = inputs::<T>(collective, 0, places.clone());
         let mut magnitudes: Vec<f64> = expected.iter().map(|value| value.wide().abs()).collect();
@@ -227,7 +227,7 @@ impl<T: Value + Reducible> Allowed<T> {
     }
 }
 
-/// What is in the buffer that an operation writes.
+/// Initial contents of the buffer that an operation writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// NaN, or −1.
@@ -271,8 +271,8 @@ fn checked<T: Value>(
     Ok(Outcome { bytes: size_of_val(own), ms, wrong })
 }
 
-/// Milliseconds of one operation: the median of several runs of some in a row, which all ranks begin together. Every rank has to
-/// do it as often, so that no time limit ends it.
+/// Milliseconds of one operation: the median of several runs of consecutive operations, which all ranks begin together. Every
+/// rank runs the same number, so that no time limit ends it.
 fn milliseconds(ranks: &Communicator, stream: &Stream, mut operation: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut samples = Vec::with_capacity(REPEATS);
     for run in 0..WARM_UP + REPEATS {

@@ -1,4 +1,4 @@
-//! How long an all-reduce would take over links that this machine does not have: a model, never a measurement.
+//! Estimates all-reduces over links that this machine does not have: a model, never a measurement.
 //!
 //! The α–β model (Hockney, 1994): a message of n bytes takes α + n / B on a link with latency α and bandwidth B. An algorithm is as
 //! many of them one after the other as it has steps; messages on different links at the same time cost nothing extra. So the model
@@ -7,7 +7,7 @@
 /// A link between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// As tables call it.
+    /// Name in tables.
     pub name: &'static str,
     /// α: seconds from the decision to send until the first byte is used on the other side.
     pub latency: f64,
@@ -26,7 +26,7 @@ pub const SHARED_CARD: Link = Link { name: "100 Gbit/s per host of 8", latency: 
 
 impl Link {
     // ANCHOR: ring
-    /// Seconds that a message of this many bytes takes.
+    /// Seconds of a message of this many bytes.
     pub fn message(&self, bytes: f64) -> f64 {
         self.latency + bytes / self.bandwidth
     }
@@ -43,8 +43,8 @@ impl Link {
     }
     // ANCHOR_END: ring
 
-    /// Seconds of an all-reduce up a tree and down again, in so many pieces that the levels work at the same time: log₂ p latencies
-    /// each way, and the bytes once each way.
+    /// Seconds of an all-reduce up a tree and down again, in enough pieces that the levels work at the same time: log₂ p
+    /// latencies each way, and the bytes once each way.
     pub fn tree(&self, ranks: usize, bytes: f64) -> f64 {
         let levels = f64::from(ranks.next_power_of_two().trailing_zeros());
         if ranks < 2 { 0.0 } else { 2.0 * (levels * self.latency + bytes / self.bandwidth) }

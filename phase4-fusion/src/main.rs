@@ -77,7 +77,7 @@ enum Command {
     Reconstruct {
         #[command(flatten)]
         args: ReconstructArgs,
-        /// What is computed with, where it is not one kernel
+        /// Arithmetic of the plan, if the model is not one kernel
         #[arg(long, value_name = "FORMAT", default_value = "f32")]
         precision: Arithmetic,
     },
@@ -121,15 +121,15 @@ enum Command {
     },
 }
 
-/// What a plan computes with.
+/// Arithmetic of a plan.
 #[derive(clap::Args)]
 struct PrecisionArgs {
-    /// What is computed with
+    /// Arithmetic of the model
     #[arg(long, value_name = "FORMAT", default_value = "f16")]
     precision: Arithmetic,
 }
 
-/// How many devices work together.
+/// Number of devices that work together.
 #[derive(clap::Args)]
 struct GroupArgs {
     /// Number of devices, the chosen one and those after it [default: 1, or all of sim:N]

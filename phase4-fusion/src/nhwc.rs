@@ -184,7 +184,7 @@ impl Convert {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Convert> {
         Convert::load_from(device, &CONVERT)
     }
@@ -192,7 +192,7 @@ impl Convert {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Convert> {
         Ok(Convert {
             to_last: Kernels::load(device, source, "to_channels_last")?,
@@ -260,7 +260,7 @@ impl MaxPool {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device, pool: MaxPool2d) -> Result<MaxPool> {
         MaxPool::load_from(device, &MAX_POOL, pool)
     }
@@ -268,7 +268,7 @@ impl MaxPool {
     /// As [`Convert::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource, pool: MaxPool2d) -> Result<MaxPool> {
         Ok(MaxPool { kernels: Kernels::load(device, source, "max_pool")?, pool })
     }
@@ -326,7 +326,7 @@ impl AveragePool {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<AveragePool> {
         AveragePool::load_from(device, &AVERAGE_POOL)
     }
@@ -334,7 +334,7 @@ impl AveragePool {
     /// As [`Convert::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<AveragePool> {
         let module = device.load(source)?;
         Ok(AveragePool {
@@ -383,7 +383,7 @@ pub struct Terms<'a> {
     pub scale: Option<&'a Tensor>,
     /// \[C'\] of f32, added to each channel.
     pub shift: Option<&'a Tensor>,
-    /// Applied to that.
+    /// Applied to the result so far.
     pub activation: Activation,
     /// Added to each pixel of an image's channel.
     pub channels: Option<Columns<'a>>,
@@ -401,7 +401,7 @@ impl Pointwise {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Pointwise> {
         Pointwise::load_from(device, &POINTWISE)
     }
@@ -409,7 +409,7 @@ impl Pointwise {
     /// As [`Convert::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Pointwise> {
         Ok(Pointwise { kernels: Kernels::load(device, source, "pointwise")? })
     }
@@ -469,7 +469,7 @@ impl Concatenate {
     /// Loads the kernels, for images whose first `channels` are joined; those behind are zeros.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device, channels: [usize; 2]) -> Result<Concatenate> {
         Concatenate::load_from(device, &JOIN, channels)
     }
@@ -477,7 +477,7 @@ impl Concatenate {
     /// As [`Convert::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource, channels: [usize; 2]) -> Result<Concatenate> {
         Ok(Concatenate { kernels: Kernels::load(device, source, "concatenate")?, channels })
     }
@@ -535,7 +535,7 @@ impl Upsample {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device, factor: usize) -> Result<Upsample> {
         Upsample::load_from(device, &JOIN, factor)
     }
@@ -543,7 +543,7 @@ impl Upsample {
     /// As [`Convert::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource, factor: usize) -> Result<Upsample> {
         Ok(Upsample { kernels: Kernels::load(device, source, "upsample")?, factor })
     }
@@ -609,7 +609,7 @@ impl LayerNorm {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<LayerNorm> {
         LayerNorm::load_from(device, &LAYER_NORM)
     }
@@ -617,7 +617,7 @@ impl LayerNorm {
     /// As [`Convert::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<LayerNorm> {
         let threads: usize = device.load(source)?.constant("THREADS")?;
         let load = |name: &str| Kernels::load(device, source, &format!("layer_norm_{name}"));

@@ -1,4 +1,5 @@
-//! What lies between convolutions in planes of f32: an activation and the sums that follow it, in one pass. `planes_01_pointwise.cu`.
+//! Operations between convolutions in planes of f32: an activation and the sums that follow it, in one pass.
+//! `planes_01_pointwise.cu`.
 
 use bytemuck::{Pod, Zeroable};
 use common::limits::fits_i32;
@@ -10,17 +11,17 @@ use crate::gemm::{Activation, Columns, activation_number};
 pub static SOURCE: KernelSource = kernel_source!("planes_01_pointwise");
 
 const THREADS: u32 = 256;
-/// Values of a thread, where planes are multiples of them.
+/// Values per thread, where planes are multiples of it.
 const VECTOR: usize = 4;
 
-/// What is done to each value, in this order.
+/// Operations on each value, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms<'a> {
     /// Applied to x.
     pub activation: Activation,
     /// Added to each plane.
     pub channels: Option<Columns<'a>>,
-    /// Of x's shape, added.
+    /// An image of x's shape, added.
     pub image: Option<&'a Tensor>,
 }
 
@@ -47,7 +48,7 @@ impl Pointwise {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Pointwise> {
         Pointwise::load_from(device, &SOURCE)
     }
@@ -55,7 +56,7 @@ impl Pointwise {
     /// The same from another text, such as one with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Pointwise> {
         let module = device.load(source)?;
         Ok(Pointwise { vectors: module.kernel("pointwise_4")?, any: module.kernel("pointwise_1")? })
@@ -64,7 +65,7 @@ impl Pointwise {
     /// Queues it for `x` \[N, C, H, W\] into `y` of its shape.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another or there are 2³¹ values; [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::Shape`] if the shapes do not match or there are 2³¹ values; [`Error::Invalid`] if a tensor is on the host,
     /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, terms: &Terms<'_>, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "sums in planes";

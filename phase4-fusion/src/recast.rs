@@ -1,5 +1,5 @@
-//! From one type to another, channels last: what lies between two layers that compute with different formats. Compute capability 9.0
-//! and up, as [`nhwc`](crate::nhwc).
+//! Conversion from one type to another, channels last: between two layers that compute with different formats. Compute capability
+//! 9.0 and up, as [`nhwc`](crate::nhwc).
 
 use bytemuck::{Pod, Zeroable};
 use common::limits::fits_i32;
@@ -13,7 +13,7 @@ use crate::gemm::matrix;
 pub static SOURCE: KernelSource = kernel_source!("nhwc_07_recast");
 
 const WHAT: &str = "a change of type";
-/// Channels of a thread.
+/// Channels per thread.
 const CHANNELS: usize = 8;
 const THREADS: u32 = 256;
 
@@ -45,7 +45,7 @@ impl Recast {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Recast> {
         Recast::load_from(device, &SOURCE)
     }
@@ -53,7 +53,7 @@ impl Recast {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Recast> {
         let module = device.load(source)?;
         let kernel = |pair: (ElementType, ElementType)| {
@@ -63,8 +63,9 @@ impl Recast {
         Ok(Recast(Recast::PAIRS.into_iter().map(kernel).collect::<Result<_>>()?))
     }
 
-    /// Queues y = x · `times`, rounded to y's type and cut off at its largest value where it has no infinity. Both are images channels
-    /// last, or rows, with as many pixels or rows; the numbers of channels are multiples of 8, and what y has more of becomes 0.
+    /// Queues y = x · `times`, rounded to y's type and clamped to its largest value where it has no infinity. Both are images
+    /// channels last, or rows, with as many pixels or rows; the numbers of channels are multiples of 8, and additional channels
+    /// of y become 0.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit; [`Error::Unsupported`] for another pair of types; [`Error::Invalid`] if a tensor is on

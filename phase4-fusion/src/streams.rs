@@ -17,8 +17,8 @@ pub const DEPENDENT: KernelSource = kernel_source!("streams_02_dependent");
 /// Threads of a block.
 const BLOCK: u32 = 256;
 
-/// Blocks of a launch: every GPU from compute capability 7.5 holds so many at once, as the persistent kernel needs. On the simulator a
-/// few show the same.
+/// Number of blocks of a launch: every GPU from compute capability 7.5 holds this many at once, as the persistent kernel needs.
+/// On the simulator a few show the same.
 fn blocks(device: &Device) -> usize {
     if device.is_sim() { 4 } else { 64 }
 }
@@ -26,9 +26,9 @@ fn blocks(device: &Device) -> usize {
 /// A way to run the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A launch per step.
+    /// One launch per step.
     Launches,
-    /// A launch per step, each of which may begin before the one before has ended.
+    /// One launch per step, each of which may begin before the previous one has ended.
     Dependent,
     /// One launch of a graph of them.
     Graph,
@@ -42,7 +42,7 @@ impl Way {
     /// All of them.
     pub const ALL: [Way; 5] = [Way::Launches, Way::Dependent, Way::Graph, Way::DependentGraph, Way::Persistent];
 
-    /// As tables call it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Way::Launches => "launches",
@@ -62,25 +62,25 @@ impl Way {
     }
 }
 
-/// A chain that is ready to run in one way, as often as wanted: each run adds `steps` to every value.
+/// A chain that is ready to run in one way, any number of times: each run adds `steps` to every value.
 #[derive(Debug)]
 pub struct Chain {
     steps: usize,
     kernel: Kernel,
     dependent: bool,
     graph: Option<GraphExec>,
-    /// Of the persistent kernel: blocks that have come to a meeting.
+    /// Blocks of the persistent kernel that have arrived at a meeting.
     arrived: Option<Buffer<u32>>,
     even: Buffer<u32>,
     odd: Buffer<u32>,
 }
 
 impl Chain {
-    /// `steps` of them, an even number, over the values 0, 1, 2 ….
+    /// A chain of `steps`, an even number, over the values 0, 1, 2 ….
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an odd number; [`Error::Unsupported`] for dependent launches on a GPU before compute capability 9.0; as
-    /// [`Device::kernel`] and [`Stream::capture`].
+    /// [`Error::Invalid`] for an odd number; [`Error::Unsupported`] for dependent launches on a GPU before compute capability
+    /// 9.0; same as [`Device::kernel`] and [`Stream::capture`].
     pub fn new(stream: &Stream, way: Way, steps: usize) -> Result<Chain> {
         if !steps.is_multiple_of(2) {
             return Err(Error::Invalid(format!("a chain of {steps} steps ends in the other buffer: it must be even")));
@@ -108,7 +108,7 @@ impl Chain {
     /// Queues the chain once.
     ///
     /// # Errors
-    /// What the launches report.
+    /// Errors of the launches.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
         if let Some(graph) = &self.graph {
             return graph.launch(stream);
@@ -141,7 +141,7 @@ impl Chain {
     /// Fails unless the values are those after `runs` runs since the start.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the first wrong value; what the device reports.
+    /// [`Error::Invalid`] with the first wrong value; errors of the device.
     pub fn check(&self, stream: &Stream, runs: usize) -> Result<()> {
         let added = (runs * self.steps) as u32;
         // Each run reverses an even number of times.

@@ -1,6 +1,6 @@
-//! Shapes of tile, and which of them fits a problem: what the last steps of the products and of the convolutions choose from.
+//! Shapes of tile, and the choice for a problem: used by the last steps of the products and of the convolutions.
 //!
-//! A shape is a struct of the kernel file; its sizes are read from the compiled kernels, so that they stand in the `.cu` alone.
+//! A shape is a struct of the kernel file; its sizes are read from the compiled kernels, so that only the `.cu` states them.
 
 use common::device::{Module, Properties};
 use common::prelude::*;
@@ -8,29 +8,29 @@ use common::prelude::*;
 /// A shape of tile.
 #[derive(Clone, Copy, Debug)]
 pub struct TileShape {
-    /// The struct that has its sizes.
+    /// Struct that has its sizes.
     pub name: &'static str,
-    /// What its kernels' names end with.
+    /// Suffix of its kernels' names.
     pub suffix: &'static str,
 }
 
 impl TileShape {
-    /// Of the struct with this name, with kernels whose names end with `suffix`.
+    /// The struct with this name, with kernels whose names end with `suffix`.
     pub const fn new(name: &'static str, suffix: &'static str) -> TileShape {
         TileShape { name, suffix }
     }
 }
 
-/// A tile that was chosen.
+/// The chosen tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenTile {
-    /// The struct that has its sizes.
+    /// Struct that has its sizes.
     pub name: &'static str,
     /// `64×128` or, with slices, `64×64/8`.
     pub size: String,
 }
 
-/// A problem as tiles see it: C, and how often they are multiplied.
+/// A problem for tiles: the size of C, and the number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     /// Rows of C.
@@ -43,15 +43,15 @@ pub(crate) struct Work {
 
 // ANCHOR: constants
 // Microseconds of an H200, fitted to all times of records/nvidia-h200-sweep.json.
-/// Of a launch.
+/// Microseconds of a launch.
 const START: f64 = 1.631;
-/// Of a step, for each 1024 products' sums,
+/// Microseconds of a step, for each 1024 products' sums,
 const MULTIPLY: f64 = 0.02244;
 /// and for each KiB of A's and B's tiles;
 const FETCH: f64 = 0.01108;
 /// at least.
 const WAIT: f64 = 0.0684;
-/// Of a tile, and for each 1024 of its sums.
+/// Microseconds of a tile, and for each 1024 of its sums.
 const FINISH: f64 = 0.632;
 const STORE: f64 = 0.1263;
 /// The same for slices that meet.
@@ -59,7 +59,7 @@ const MEET: f64 = 0.563;
 const ADD: f64 = 0.0893;
 // ANCHOR_END: constants
 
-/// Bytes of shared memory that a block takes beside its own.
+/// Bytes of shared memory that a block takes in addition to its own.
 const RESERVED_SHARED: u32 = 1024;
 
 /// The sizes of a tile.
@@ -79,12 +79,12 @@ pub(crate) struct Geometry {
     pub(crate) stages: usize,
     /// and their values along K, if the file names them.
     pub(crate) along_k: Option<usize>,
-    /// Bytes of a row of a box of C in shared memory, where there are such.
+    /// Bytes of a row of a box of C in shared memory, if any.
     pub(crate) out_row: usize,
 }
 
 impl Geometry {
-    /// Of a file with one tile: `BM`, `BN`, `THREADS` and, where there are such, `BK`, `STAGES` and the dynamic memory `SHARED`.
+    /// Reads a file with one tile: `BM`, `BN`, `THREADS` and, if present, `BK`, `STAGES` and the dynamic memory `SHARED`.
     pub(crate) fn of_file(module: &Module) -> Result<Geometry> {
         let find = |name: &str| module.find_constant(name).map(|_| module.constant(name)).transpose();
         Ok(Geometry {
@@ -99,7 +99,7 @@ impl Geometry {
         })
     }
 
-    /// Of a shape of `gemm_hopper.cuh` for this type of values.
+    /// Reads a shape of `gemm_hopper.cuh` for this type of values.
     pub(crate) fn of_shape(module: &Module, shape: &TileShape, class: &str) -> Result<Geometry> {
         let name = format!("{}<{class}>", shape.name);
         let of_shape = |constant: &str| module.constant(&format!("{name}::{constant}"));
@@ -121,8 +121,8 @@ impl Geometry {
         rows.div_ceil(self.tile[0]).checked_mul(columns.div_ceil(self.tile[1]))
     }
 
-    /// The grid for C on a device with room for this many blocks: a cluster for each tile if slices share one; else blocks that stay
-    /// and share out the tiles. `None` if there are too many to count.
+    /// The grid for C on a device that fits this many blocks: a cluster for each tile if slices share one; otherwise persistent
+    /// blocks that share out the tiles. `None` if there are too many to count.
     pub(crate) fn grid(&self, work: &Work, room: usize) -> Option<usize> {
         if self.slices > 1 {
             return self.tiles(work.rows, work.columns)?.checked_mul(self.slices);
@@ -134,10 +134,10 @@ impl Geometry {
     }
 
     // ANCHOR: cost
-    /// What a launch takes on an H200, about, with room for this many blocks: the start, and for each wave of tiles its steps, the end
-    /// of a tile, and the meeting of slices.
+    /// Approximate microseconds of a launch on an H200 that fits this many blocks: the start, and for each wave of tiles its
+    /// steps, the end of a tile, and the meeting of slices.
     ///
-    /// A step takes what is longest of: its products, 32 cycles of the tensor cores per 1024 sums; its bytes; and the wait for them.
+    /// A step takes the longest of: its products, 32 cycles of the tensor cores per 1024 sums; its bytes; and the wait for them.
     /// A cluster lies in one of the chip's parts, of 16 or 18 SMs, so some of these have none.
     fn microseconds(&self, work: &Work, room: usize) -> f64 {
         let [rows, columns] = self.tile;
@@ -152,7 +152,7 @@ impl Geometry {
     }
     // ANCHOR_END: cost
 
-    /// How many blocks of these kernels an SM holds at once.
+    /// Number of blocks of these kernels that an SM holds at once.
     pub(crate) fn blocks_each<'k>(
         &self,
         properties: &Properties,
@@ -173,7 +173,7 @@ impl Geometry {
     }
 }
 
-/// How many blocks of a kernel an SM holds at once, by their shared memory, registers and threads: at least one.
+/// Number of blocks of a kernel that an SM holds at once, by shared memory, registers and threads: at least one.
 pub(crate) fn blocks_each(properties: &Properties, kernel: &Kernel, threads: u32, shared_bytes: u32) -> usize {
     let by_shared = (properties.shared_per_block_optin + RESERVED_SHARED) / (shared_bytes + RESERVED_SHARED);
     let by_threads = properties.max_threads_per_multiprocessor.map_or(u32::MAX, |most| most / threads);
@@ -182,7 +182,7 @@ pub(crate) fn blocks_each(properties: &Properties, kernel: &Kernel, threads: u32
     by_shared.min(by_threads).min(by_registers).max(1) as usize
 }
 
-/// Multiprocessors of a device that cannot tell: the simulator, whose blocks then have several tiles each.
+/// Multiprocessors assumed for a device that does not report them: the simulator, whose blocks then have several tiles each.
 const PROCESSORS: usize = 4;
 
 /// Multiprocessors to share out tiles among.
@@ -190,12 +190,12 @@ pub(crate) fn processors(device: &Device) -> usize {
     device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize)
 }
 
-/// The kernels of a tile, by what they differ in: the precision, or the precision and the layout.
+/// The kernels of a tile, by kind: the precision, or the precision and the layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernels<Kind>(Vec<(Kind, Kernel)>);
 
 impl<Kind: Copy + PartialEq> Kernels<Kind> {
-    /// Of each kind, the kernel with the `name` of it, if the file has that.
+    /// Loads the kernel named `name` of each kind, if the file has it.
     pub(crate) fn load(
         module: &Module,
         kinds: impl IntoIterator<Item = Kind>,
@@ -228,7 +228,7 @@ impl<Kind: Copy + PartialEq> LoadedTile<Kind> {
         kernel.ok_or_else(|| Error::Invalid(format!("the tile {} has no kernel for these types", self.shape.name)))
     }
 
-    /// Its names.
+    /// Names of the tile.
     pub(crate) fn chosen(&self) -> ChosenTile {
         ChosenTile { name: self.shape.name, size: self.geometry.name() }
     }
@@ -239,7 +239,7 @@ impl<Kind: Copy + PartialEq> LoadedTile<Kind> {
     }
 }
 
-/// The tiles that a problem's is chosen from, on a device.
+/// The available tiles for a problem, on a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Tiles<Kind> {
     tiles: Vec<LoadedTile<Kind>>,
@@ -248,8 +248,8 @@ pub(crate) struct Tiles<Kind> {
 }
 
 impl<Kind: Copy + PartialEq> Tiles<Kind> {
-    /// For each of `shapes` the kernels that the file has of those whose names end with its suffix. The sizes are those for values of
-    /// `class`: types differ in the values per row alone.
+    /// For each of `shapes` the kernels in the file whose names end with its suffix. The sizes are those for values of `class`:
+    /// types differ only in the values per row.
     pub(crate) fn load(
         device: &Device,
         module: &Module,
@@ -275,13 +275,13 @@ impl<Kind: Copy + PartialEq> Tiles<Kind> {
         self
     }
 
-    /// The same with one of them alone; `None` if it does not have that.
+    /// The same with only one of them; `None` if it does not have that tile.
     pub(crate) fn only(&self, name: &str) -> Option<Tiles<Kind>> {
         let only = self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone();
         Some(Tiles { tiles: vec![only], ..*self })
     }
 
-    /// Their names, as the kernel file has them.
+    /// Their names in the kernel file.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.tiles.iter().map(|loaded| loaded.shape.name)
     }

@@ -1,5 +1,5 @@
-//! Kernels between convolutions and fused ones at ragged shapes against their references, for whoever has just changed one. The tests
-//! begin with the same functions.
+//! Checks kernels between convolutions and fused ones at ragged shapes against their references, for readers who have just
+//! changed one. The tests begin with the same functions.
 
 use bench::trial::{Size, Trial, Verdicts, exactly};
 use common::check::{Mismatch, Report, Tolerance, compare};
@@ -46,10 +46,10 @@ pub static TRIALS: &[Trial] = &[
     }),
 ];
 
-/// The result of a launch that ended: how near the values are.
+/// The result of a completed launch: how close the values are.
 pub type Comparison = Result<std::result::Result<Report, Mismatch>>;
 
-/// Of a step of the diffusion.
+/// Parameters of a diffusion step.
 pub const DIFFUSION: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
 
 const TYPES: [ElementType; 2] = [ElementType::F16, ElementType::F32];
@@ -66,7 +66,7 @@ fn wide(n: usize, seed: u64) -> Result<Tensor> {
 /// Distinct values, rounded to the type.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn rounded(shape: &[usize], element: ElementType) -> Result<Tensor> {
     Tensor::random(shape, 1).to_type(element)?.to_type(ElementType::F32)
 }
@@ -74,7 +74,7 @@ pub fn rounded(shape: &[usize], element: ElementType) -> Result<Tensor> {
 /// The image channels last, on the device, with zeros up to `channels`.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn channels_last(device: &Device, image: &Tensor, channels: usize, element: ElementType) -> Result<Tensor> {
     let [n, c, h, w] = image.dims4()?;
     let values = image.as_slice()?;
@@ -88,7 +88,7 @@ pub fn channels_last(device: &Device, image: &Tensor, channels: usize, element: 
 /// Channels first to channels last and back, exactly.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn convert_right(
     device: &Device,
     convert: &Convert,
@@ -113,7 +113,7 @@ pub fn convert_right(
 /// The largest of each window, exactly.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn max_pool_right(
     device: &Device,
     source: &KernelSource,
@@ -132,7 +132,7 @@ pub fn max_pool_right(
 /// Means of whole planes.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn means_right(
     device: &Device,
     source: &KernelSource,
@@ -148,10 +148,10 @@ pub fn means_right(
     Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance()))
 }
 
-/// The same in planes of f32, after SiLU alone.
+/// The same in planes of f32, after only a SiLU.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn planes_right(device: &Device, source: &KernelSource, shape: [usize; 4]) -> Comparison {
     let [n, c, h, w] = shape;
     let [x, image] = [1, 2].map(|seed| Tensor::random(&shape, seed));
@@ -173,11 +173,11 @@ pub fn planes_right(device: &Device, source: &KernelSource, shape: [usize; 4]) -
     Ok(compare(&y.into_vec()?, &expected, Tolerance::absolute(3.0 * 8.0 * 2f64.powi(-24))))
 }
 
-/// What a launch adds and applies, with every term: each is off by a rounding, e^x and the quotient of SiLU by 2⁻²⁰ of a value up to
-/// 2, and the result by a rounding of its type.
+/// Additions and activation of a launch, with every term: each is off by a rounding, e^x and the quotient of SiLU by 2⁻²⁰ of a
+/// value up to 2, and the result by a rounding of its type.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn sums_right(
     device: &Device,
     source: &KernelSource,
@@ -223,7 +223,7 @@ pub fn sums_right(
 /// Two images joined along their channels, exactly.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn joined_right(
     device: &Device,
     source: &KernelSource,
@@ -244,7 +244,7 @@ pub fn joined_right(
 /// An image enlarged, exactly.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn enlarged_right(
     device: &Device,
     source: &KernelSource,
@@ -260,10 +260,10 @@ pub fn enlarged_right(
     Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
 }
 
-/// LayerNorm of each pixel's channels, within the reference's bound, the rounding to f16 added; what was filled up stays zero.
+/// LayerNorm of each pixel's channels, within the reference's bound, the rounding to f16 added; padding stays zero.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn normalised_right(
     device: &Device,
     source: &KernelSource,
@@ -297,7 +297,7 @@ pub fn normalised_right(
 /// A change of type and of the number of channels, against the host.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn recast_right(
     device: &Device,
     recast: &Recast,
@@ -327,10 +327,10 @@ pub fn recast_right(
     Ok(compare(&y.to_f64()?, &expected, Tolerance::exact()))
 }
 
-/// A step over `n` values into NaN, beside the CPU's, which has the same bits.
+/// Runs a step over `n` values into NaN, and compares it with the CPU's, which has the same bits.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn diffusion_step(device: &Device, fused: &DiffusionStep, n: usize) -> Comparison {
     let inputs = [wide(n, 1)?, wide(n, 2)?, wide(n, 3)?];
     let expected = cpu::diffusion_step(&inputs[0], &inputs[1], &inputs[2], DIFFUSION)?;

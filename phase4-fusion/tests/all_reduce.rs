@@ -22,7 +22,7 @@ fn values(len: usize, rank: usize) -> Vec<f32> {
     Tensor::random(&[len | 1], 900 + rank as u64).as_slice().unwrap()[..len].to_vec()
 }
 
-/// The sum of all ranks in f64, and how far a sum in f32 may be from it: each of the additions rounds what has come together so far.
+/// The sum of all ranks in f64, and the tolerance of a sum in f32: each of the additions rounds the sum so far.
 fn expected(all: &[Vec<f64>], i: usize) -> (f64, f64) {
     let sum: f64 = all.iter().map(|values| values[i]).sum();
     let magnitude: f64 = all.iter().map(|values| values[i].abs()).sum();
@@ -60,7 +60,7 @@ impl Tested for f16 {
 /// The values of each rank.
 type Wide = Vec<Vec<f64>>;
 
-/// A buffer of each device with values of its own, and those values. What follows them is poisoned.
+/// A buffer of each device with its own values, and those values. The memory after them is poisoned.
 fn buffers<T: Tested>(streams: &[Stream], len: usize) -> Result<(Vec<Buffer<T>>, Wide)> {
     let (mut buffers, mut all) = (Vec::new(), Vec::new());
     for (rank, stream) in streams.iter().enumerate() {
@@ -73,7 +73,7 @@ fn buffers<T: Tested>(streams: &[Stream], len: usize) -> Result<(Vec<Buffer<T>>,
     Ok((buffers, all))
 }
 
-/// Fails unless all buffers hold the sums, all the same bits, and no more than those.
+/// Fails unless all buffers hold exactly the sums, with the same bits.
 #[track_caller]
 fn check<T: Tested>(streams: &[Stream], buffers: &[Buffer<T>], all: &[Vec<f64>]) -> Result<()> {
     let len = all[0].len();
@@ -99,7 +99,7 @@ fn streams(group: &DeviceGroup) -> Vec<Stream> {
     group.devices().iter().map(Device::stream).collect()
 }
 
-/// The ways to sum in place.
+/// The methods of summing in place.
 fn ways(group: &DeviceGroup, most: usize) -> Result<[Staged; 2]> {
     Ok([
         Staged::new(group, most, &step07_resident::SOURCE, step07_resident::PROTOCOL)?,
@@ -122,7 +122,7 @@ fn sums_of_all_lengths<T: Tested>(group: &DeviceGroup, lengths: &[usize]) -> Res
     Ok(())
 }
 
-/// Every step on every length, twice: the second sum meets flags and staging as the first left them.
+/// Every step on every length, twice: the second sum finds flags and staging as the first left them.
 fn every_step(group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
     steps(LADDER, group, lengths)
 }
@@ -271,7 +271,7 @@ fn tuned_changes_over_between_these_lengths() -> Result<()> {
     steps(&[step09_tuned::STEP], &sanitising(16), &[short, long])
 }
 
-/// Bytes received tell step 8 from step 6, copies tell the ring.
+/// Bytes received distinguish step 8 from step 6, copies identify the ring.
 #[test]
 fn tuned_takes_the_ring_for_the_largest_sums() -> Result<()> {
     let (group, most) = (sanitising(4), 2048);
@@ -290,7 +290,7 @@ fn tuned_takes_the_ring_for_the_largest_sums() -> Result<()> {
     Ok(())
 }
 
-/// Sums that are wrong are not taken for right ones.
+/// Wrong sums are not accepted as right.
 #[test]
 fn the_check_finds_a_wrong_sum_and_one_that_differs_between_ranks() -> Result<()> {
     let group = sanitising(2);
@@ -308,7 +308,7 @@ fn the_check_finds_a_wrong_sum_and_one_that_differs_between_ranks() -> Result<()
     Ok(())
 }
 
-/// What the steps ask for is what the α–β model says of them, for values that parts divide evenly.
+/// The steps' bytes and hand-overs are those of the α–β model, for values that parts divide evenly.
 #[test]
 fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
     let (ranks, len) = (4, 4096);
@@ -339,7 +339,7 @@ fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
     Ok(())
 }
 
-/// Sums in place, one after the other, each of those before; and whether all are right. `None` without NVRTC.
+/// Sums in place, one after the other, each of the previous sums; returns whether all are right. `None` without NVRTC.
 fn changed_kernel_is_right(way: Result<Staged>, group: &DeviceGroup, len: usize, sums: usize) -> Option<Result<bool>> {
     let attempt = || -> Result<bool> {
         let (streams, mut way) = (streams(group), way?);
@@ -361,7 +361,7 @@ fn changed_kernel_is_right(way: Result<Staged>, group: &DeviceGroup, len: usize,
     }
 }
 
-/// What the sanitiser, or the check, has to find in kernels that wait for other devices.
+/// Errors that the sanitiser, or the check, must find in kernels that wait for other devices.
 #[test]
 fn planted_mistakes_are_found() -> Result<()> {
     let meeting = (&step07_resident::SOURCE, step07_resident::PROTOCOL);
@@ -390,7 +390,7 @@ fn planted_mistakes_are_found() -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernels of a way are right with another constant in them.
+/// Whether the kernels of a method are right with another constant in them.
 #[track_caller]
 fn stays_right(source: &KernelSource, protocol: Protocol, right: &str, other: &str) -> Result<()> {
     let group = sanitising(2);
@@ -418,11 +418,11 @@ fn threads_of_few_blocks_take_several_turns() -> Result<()> {
     stays_right(&step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL, right, fewer)
 }
 
-/// A rank as far as it has come: the sum that it is at, and of each of its lines the accesses done, first pushes, then reads.
+/// Progress of a rank: its current sum, and for each of its lines the number of accesses done, first pushes, then reads.
 type Progress = (usize, Vec<usize>);
 
-/// Whether ranks that push lines to each other, in some order of their accesses, overwrite one that has not been read. Each sum has its
-/// own number of lines, and uses one of the halves in turns. Looks at every order.
+/// Whether ranks that push lines to each other, in some order of their accesses, overwrite one that has not been read. Each sum
+/// has its own number of lines, and uses one of the halves in turns. Tries every order.
 fn lines_can_be_lost(ranks: usize, halves: usize, lines: &[usize]) -> bool {
     let others = ranks - 1;
     // The access to a peer among those to all.
@@ -466,7 +466,7 @@ fn lines_can_be_lost(ranks: usize, halves: usize, lines: &[usize]) -> bool {
     false
 }
 
-/// Why staging memory has two halves, and why a sum of no values must not take its turn.
+/// Two halves of staging memory are needed, and a sum of no values must not take its turn.
 #[test]
 fn two_halves_are_enough_and_one_is_not() {
     assert!(!lines_can_be_lost(2, 2, &[2, 1, 2, 1, 2]));

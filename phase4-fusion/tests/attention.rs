@@ -16,8 +16,8 @@ fn step(name: &str) -> &'static Step {
 /// Images, heads, queries, keys, values of a head; the layout.
 type Case = ([usize; 5], Layout);
 
-/// One token; ragged against all tiles, and whole ones; every kernel, and heads that do not fill theirs; keys apart from queries;
-/// more keys than queries, whose last query sees all of them.
+/// One token; ragged against all tiles, and whole ones; every kernel, and heads that do not fill theirs; keys separate from
+/// queries; more keys than queries, whose last query sees all of them.
 const CASES: [Case; 10] = [
     ([1, 1, 1, 1, 8], Layout::Apart),
     ([1, 2, 7, 7, 40], Layout::Joined),
@@ -38,7 +38,7 @@ const LARGE_HEADS: [Case; 3] = [
     ([2, 1, 16, 16, 160], Layout::Joined),
 ];
 
-/// Without and with a mask; a large scale, so that few keys have all the weight and a row's largest score turns up late.
+/// Without and with a mask; a large scale, so that few keys have all the weight and a row's largest score comes late.
 const OPTIONS: [Options; 3] = [
     Options { causal: false, scale: None },
     Options { causal: true, scale: None },
@@ -168,7 +168,7 @@ fn no_rule_is_broken_in_any_step() {
     }
 }
 
-/// The text of a step, and the mistake in place of it.
+/// The text of a step, and the mistake that replaces it.
 const PLANTED: [(u32, &str, &str); 18] = [
     // What was added up before is not scaled down.
     (1, "sum = {sum.x * correction, sum.y * correction,", "sum = {sum.x, sum.y,"),

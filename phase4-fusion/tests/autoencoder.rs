@@ -13,12 +13,12 @@ use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
 
 const CONFIG: Config = Config::ORIGINAL;
-/// What is allowed: a float at 32 has the spacing 3.8e-6.
+/// Tolerance: a float at 32 has the spacing 3.8e-6.
 const CLOSE: f64 = 5.7e-6;
 /// Fewer than a block takes at once, as many, more, and more than all blocks of the simulator take at once.
 const BATCHES: [usize; 5] = [1, 3, 9, 17, 70];
 
-/// A pass over `batch` spectrograms into NaN, beside the CPU's.
+/// A pass over `batch` spectrograms into NaN, compared with the CPU's.
 fn pass(device: &Device, model: &OneKernel, batch: usize) -> Result<Result<Report, Mismatch>> {
     let parameters = CONFIG.seeded(5);
     let cpu = Cpu::new();
@@ -67,7 +67,7 @@ device_test! {
     }
 }
 
-/// Rows that begin at 16 bytes, and rows that do not, which tensor cores leave to phase 3.
+/// Rows that begin at multiples of 16 bytes, and rows that do not, which tensor cores leave to phase 3.
 const EVEN: Config = Config { n_mels: 12, frames: 3, latent: 8, slice_latent: 20 };
 const ODD: Config = Config { n_mels: 7, frames: 2, latent: 5, slice_latent: 9 };
 
@@ -140,7 +140,7 @@ fn no_rule_is_broken() {
     }
 }
 
-/// The kernel's text, and the mistake in place of it.
+/// The kernel's text, and the mistake that replaces it.
 const PLANTED: [(&str, &str); 7] = [
     // The variance of all but the mean's part.
     ("    x.x -= mean;\n", ""),

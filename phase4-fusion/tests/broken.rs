@@ -38,7 +38,7 @@ device_test! {
     }
 }
 
-/// The sanitiser makes copies late, whatever is asked for.
+/// The sanitiser makes copies late, whatever was requested.
 #[test]
 fn repaired_kernels_are_right_whenever_copies_are_made() {
     for asynchrony in ORDERS.into_iter().chain([2, 3, 4].map(Asynchrony::Seeded)) {
@@ -52,7 +52,7 @@ fn repaired_kernels_are_right_whenever_copies_are_made() {
     }
 }
 
-/// What the sanitiser finds in each broken kernel: the kinds, each with a part of the line.
+/// Expected findings of the sanitiser in each broken kernel: the kinds, each with a part of the line.
 fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "reverse" => &[
@@ -129,8 +129,8 @@ fn a_ragged_last_run_is_all_that_shows_a_wrong_count_of_bytes() {
     }
 }
 
-/// What the page says: copies that are made at once hide most of what is wrong, and copies that are late show some of it. Only rules
-/// show it all.
+/// The page's claim: copies that are made at once hide most mistakes, and late copies show some of them. Only rules show all of
+/// them.
 #[test]
 fn early_copies_hide_most_mistakes_and_late_ones_some() {
     let table = orders(&GALLERY).unwrap();
@@ -151,7 +151,7 @@ fn early_copies_hide_most_mistakes_and_late_ones_some() {
     }
 }
 
-/// What a launch does does not depend on how many blocks run at a time, so that the table is the same everywhere.
+/// A launch's result does not depend on how many blocks run at a time, so that the table is the same everywhere.
 #[test]
 fn pseudo_random_times_are_the_same_in_each_run() {
     let entry = GALLERY.find("outer-product").unwrap();
@@ -270,7 +270,7 @@ fn the_command_prints_what_it_lists_and_compares() {
     assert!(stdout(&output).contains(&record.table(TABLE).unwrap().to_text()));
 }
 
-/// Every sanitised launch makes its copies late: what it finds does not depend on what it was asked for.
+/// Every sanitised launch makes its copies late: its findings do not depend on the requested order.
 #[test]
 fn findings_do_not_depend_on_the_order() {
     for entry in &BROKEN {

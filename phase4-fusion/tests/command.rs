@@ -14,7 +14,7 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// The tables of a run, as the command prints them for other programs.
+/// The tables of a run, from its machine-readable output.
 fn tables(args: &[&str]) -> Vec<Table> {
     let output = command(&[&["--device", "sim", "--format", "json"], args].concat()).assert().success();
     serde_json::from_slice(&output.get_output().stdout).unwrap()
@@ -81,7 +81,7 @@ fn a_part_is_run_by_name_and_saved() {
     assert_eq!(chosen("512→512 3 @7")[0], "64×64/8".into());
 }
 
-/// A folder that is not there is refused before anything runs.
+/// A missing folder is refused before anything runs.
 #[test]
 fn a_place_that_cannot_be_written_to_is_refused_at_once() {
     let said = stderr(&["gemm", "--device", "sim", "--save", "no/such/folder/run.json"], 1);
@@ -113,7 +113,7 @@ fn the_help_names_every_part_and_what_is_left_out_by_default() {
     }
 }
 
-/// As with `| head -0`: the reader has left before the first table.
+/// Like `| head -0`: the reader has left before the first table.
 #[test]
 fn a_plan_is_explained_and_photos_that_are_none_are_refused() {
     let [table] = &tables(&["resnet18", "--explain", "--size", "64", "--precision", "tf32"])[..] else { panic!() };

@@ -84,7 +84,7 @@ fn run(device: &Device, conv: &Conv, problem: &ConvProblem) -> Result<()> {
     check(device, problem, |y| conv.launch(&device.stream(), x, w, *params, &problem.epilogue(), y))
 }
 
-/// The steps, each with one of its tiles alone; none, with a message, on a GPU without them.
+/// The steps, each with only one of its tiles; none, with a message, on a GPU without them.
 fn every_tile(device: &Device) -> Result<Vec<(String, Conv)>> {
     let mut all = Vec::new();
     for step in LADDER {
@@ -136,7 +136,7 @@ device_test! {
         Ok(())
     }
 
-    /// The word behind a window's row has a value of the next pixel, and words behind the last row are nobody's.
+    /// The word after a window's row holds a value of the next pixel, and the words after the last row are unused.
     fn an_infinity_beside_a_window_stays_outside(device) {
         let Ok(conv) = step("few channels").load(&device) else { return Ok(()) };
         let (case, at) = (([1, 3, 16, 24], [8, 3, 3, 3], 2, 1), [7, 11]);
@@ -207,7 +207,7 @@ device_test! {
         Ok(())
     }
 
-    /// The reference takes windows as rows; the one of phase 2 does not.
+    /// The reference treats windows as rows; the one of phase 2 does not.
     fn the_reference_agrees_with_that_of_plain_convolutions(device) {
         let (input, filter, stride, padding) = CASES[3];
         let problem = problem(&device, CASES[3], Precision::F16, Finish::default())?;
@@ -248,7 +248,7 @@ fn no_rule_is_broken_in_any_tile() {
     }
 }
 
-/// Mistakes in what is added after the activation.
+/// Mistakes in the additions after the activation.
 const PLANTED_IN_LATER: [(&str, &str); 4] = [
     // A pixel gets the first image's values.
     ("min(place(half).x, rows - 1) / later.pixels", "0"),
@@ -277,7 +277,7 @@ fn planted_mistakes_in_what_is_added_later_are_found() {
     }
 }
 
-/// The text of the kernel with few channels, and the mistake in place of it.
+/// The text of the kernel with few channels, and the mistake that replaces it.
 const PLANTED_IN_FEW_CHANNELS: [(&str, &str); 7] = [
     // The last word of a row has a value of the next pixel, and an infinity among them would show; here the table's row is wrong.
     ("word.row * layer.pitch + word.word * WORD : 0", "word.row * layer.pitch : 0"),
@@ -311,7 +311,7 @@ fn planted_mistakes_in_few_channels_are_found() {
     }
 }
 
-/// Whether the kernel with slices has it, or the first one; the text of a header, and the mistake in place of it.
+/// Whether the kernel with slices has it, or the first one; the text of a header, and the mistake that replaces it.
 const PLANTED: [(bool, &str, &str); 6] = [
     // The padding is forgotten where a window begins.
     (false, "(first - row * outputs_x) * stride - padding", "(first - row * outputs_x) * stride"),

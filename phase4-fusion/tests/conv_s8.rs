@@ -25,7 +25,7 @@ const CASES: [Case; 7] = [
     ([1, 128, 12, 11], [16, 128, 1, 3], 1, 0),
 ];
 
-/// A convolution with random bytes among which are the largest, and what it must give.
+/// A convolution with random bytes, including the largest, and its expected result.
 struct Problem {
     x: Tensor,
     w: Tensor,
@@ -129,7 +129,7 @@ device_test! {
         Ok(())
     }
 
-    /// One product of 1 in each sum, so that the shift alone is what is rounded.
+    /// One product of 1 in each sum, so that only the shift is rounded.
     fn halves_are_rounded_to_the_even_and_what_is_too_large_is_cut_off(device) {
         let Some(conv) = here(&device, ConvS8::load(&device))? else { return Ok(()) };
         let values = [
@@ -187,7 +187,7 @@ fn no_rule_is_broken_in_any_tile() {
     }
 }
 
-/// The text of the kernel, and the mistake in place of it.
+/// The text of the kernel, and the mistake that replaces it.
 const PLANTED: [(&str, &str); 8] = [
     // The padding is forgotten.
     (

@@ -1,4 +1,4 @@
-//! The persistent executor: what its tasks compute, that they cannot wait forever, and that each waits for all it needs.
+//! The persistent executor: its tasks compute the right values, cannot wait forever, and wait for everything they need.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn tensor(shape: &[usize], seed: u64) -> Arc<Tensor> {
     Arc::new(Tensor::random(shape, seed))
 }
 
-/// What the CPU makes of the same graph, operation by operation.
+/// Result of the CPU for the same graph, operation by operation.
 fn on_cpu(graph: Graph, inputs: &[Tensor]) -> Result<Tensor> {
     let cpu = Cpu::new();
     let network = graph.load(&cpu)?;
@@ -46,7 +46,7 @@ fn on_cpu(graph: Graph, inputs: &[Tensor]) -> Result<Tensor> {
     network.forward_all(&values)?.own()
 }
 
-/// What the executor makes of a graph, with the bits that another number of blocks and another pass must have too.
+/// Result of the executor for a graph; another number of blocks and another pass must give the same bits.
 fn executed(device: &Device, program: &Program, inputs: &[&Tensor]) -> Result<Tensor> {
     let stream = device.stream();
     let mut executor = Executor::with_blocks(&stream, program, 2)?;
@@ -56,7 +56,7 @@ fn executed(device: &Device, program: &Program, inputs: &[&Tensor]) -> Result<Te
     Ok(output)
 }
 
-/// One operation, or a few, against the CPU's; `operations` (γ) for each value beside the sums of `terms` products.
+/// One operation, or a few, against the CPU's; `operations` (γ) for each value besides the sums of `terms` products.
 fn check(
     device: &Device,
     inputs: &[Tensor],
@@ -95,7 +95,7 @@ fn batch_norm(channels: usize, seed: u64) -> Operation {
     Operation::BatchNorm { weight: part(seed), bias: part(seed + 1), mean: part(seed + 2), variance, eps: 1e-5 }
 }
 
-/// One of each epilogue, and of what is only read differently.
+/// One of each epilogue, and of operands that are only read differently.
 fn epilogues(values: Vec<Recorded<'_>>) -> Result<Recorded<'_>> {
     let [x, e]: [Recorded<'_>; 2] = values.try_into().unwrap();
     let apply = |operation, x, with| then(&operation, x, with);
@@ -114,7 +114,7 @@ fn epilogues(values: Vec<Recorded<'_>>) -> Result<Recorded<'_>> {
 }
 
 device_test! {
-    /// Strides, ragged images and channels, what is read in fours and what is not, and parts of K.
+    /// Strides, ragged images and channels, operands read in fours and others, and parts of K.
     fn convolutions_of_ragged_shapes(device) {
         for ([count, channels, height, width], outputs, window, stride) in
             [([2, 3, 7, 5], 5, 3, 1), ([1, 8, 9, 6], 6, 3, 2), ([3, 1, 1, 1], 1, 1, 1), ([1, 128, 3, 5], 18, 3, 1)]
@@ -178,14 +178,14 @@ fn network(device: &Device, config: Config, steps: &[f32], blocks: usize) -> Res
 const NARROW: Config = Config { channels: 4, heads: 2 };
 
 device_test! {
-    /// Two images at steps of their own.
+    /// Two images at different steps.
     fn a_narrow_unet_is_within_the_bound(device) {
         network(&device, NARROW, &[700.0, 10.0], 2).map(drop)
     }
 }
 
-/// Without the sanitiser, which sees each kind of task above. One block has to end, as does more than any device holds at once, and all
-/// give the same bits.
+/// Without the sanitiser, which sees each kind of task above. A single block must finish, as must more than any device holds at
+/// once, and all give the same bits.
 fn same_bits(device: &Device) {
     let one = network(device, TINY, &[700.0], 1).unwrap();
     for blocks in [2, 5] {
@@ -210,8 +210,8 @@ fn the_tiny_unet_has_the_same_bits_for_any_number_of_blocks_cuda() {
     }
 }
 
-/// Tasks that do not wait race, and the sanitiser says so. Attention needs rows of all tiles before it, some of which other blocks still
-/// work on when the first attention task is taken.
+/// Tasks that do not wait race, and the sanitiser reports it. Attention needs rows of all tiles before it, some of which other
+/// blocks still work on when the first attention task is taken.
 #[test]
 fn a_wait_that_is_left_out_is_found() {
     const TOKENS: usize = 320;

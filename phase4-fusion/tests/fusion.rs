@@ -22,7 +22,7 @@ use phase4_fusion::models::Arithmetic;
 use phase4_fusion::nhwc::Upsample;
 use phase4_fusion::trials::{DIFFUSION as PARAMS, diffusion_step as step};
 
-/// One value; a remainder alone; a vector with a remainder; more than a block.
+/// One value; only a remainder; a vector with a remainder; more than a block.
 const LENGTHS: [usize; 5] = [1, 3, 7, 4096, 5003];
 
 /// Values in (−2, 2).

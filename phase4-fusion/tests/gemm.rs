@@ -37,7 +37,7 @@ const SIZES: [Size; 12] = [
     [70, 131, 40],
 ];
 
-/// What the kernels of a step are said to take, by its number: of A, B and C whose values have 16 bits.
+/// Operands that the kernels of a step support, by its number, for A, B and C whose values have 16 bits.
 fn takes(step: u32, [m, n, k]: Size, layout: Layout) -> bool {
     let rows = k.is_multiple_of(8) && (layout == Layout::Transposed || n.is_multiple_of(8));
     match step {
@@ -51,7 +51,7 @@ fn takes(step: u32, [m, n, k]: Size, layout: Layout) -> bool {
     }
 }
 
-/// What follows the sum.
+/// Operations after the sum.
 #[derive(Clone, Copy, Debug)]
 struct After {
     alpha: f32,
@@ -75,7 +75,7 @@ const AFTER: [After; 8] = [
     After { alpha: 0.5, scale: true, shift: true, residual: true, activation: Activation::Silu },
 ];
 
-/// A product with all that it needs, on the host.
+/// A product with its operands and expected result, on the host.
 struct Case {
     size: Size,
     precision: Precision,
@@ -216,7 +216,7 @@ device_test! {
         cases().try_for_each(|case| must_be_right(&device, &tuned, &case))
     }
 
-    /// Of 32 and 8 bits: B transposed alone, rows of 16 bytes; integers without an epilogue.
+    /// Types of 32 and 8 bits: only B transposed, rows of 16 bytes; integers without an epilogue.
     fn other_types_are_right_and_say_what_they_do_not_take(device) {
         for step in OTHERS.iter().filter(|step| step.number() == 12) {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
@@ -241,7 +241,7 @@ device_test! {
         Ok(())
     }
 
-    /// Each tile alone, with more tiles than there are blocks: ragged, and whole.
+    /// Each tile separately, with more tiles than there are blocks: ragged, and whole.
     fn every_tile_is_right_with_several_tiles_per_block(device) {
         let sizes = |tile: &str| -> [Size; 2] {
             match tile {
@@ -282,7 +282,7 @@ device_test! {
         Ok(())
     }
 
-    /// Alone, so that a wrong one cannot hide behind the others' order.
+    /// Checks each alone, so that a wrong one cannot hide behind the order of the others.
     fn every_epilogue_is_right_in_every_kernel(device) {
         for step in LADDER {
             println!("{}", step.title());
@@ -338,14 +338,15 @@ device_test! {
     }
 }
 
-/// A step's number, its text, the mistake in place of it, and what the sanitiser must call it; `None` where values may differ too.
+/// A step's number, its text, the mistake that replaces it, and the kinds of fault that the sanitiser must report; `None` where
+/// values may differ too.
 type Planted = (usize, &'static str, &'static str, Option<&'static [FaultKind]>);
 
 /// Some of [`FaultKind`]: which of them comes first depends on the order of warps.
 const IN_FLIGHT: Option<&[FaultKind]> =
     Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace]);
 
-/// The same, or arrivals that are too many for a phase and end in a wait for ever.
+/// The same, or too many arrivals for a phase, which end in an infinite wait.
 const RELEASED_EARLY: Option<&[FaultKind]> =
     Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace, FaultKind::Deadlock]);
 
@@ -433,7 +434,7 @@ fn planted_mistakes_are_found() {
     });
 }
 
-/// Fails if the step passes every case with `wrong` in place of `right`, or is found out in another way than it must be.
+/// Fails if the step passes every case with `wrong` in place of `right`, or if the mistake is found in another way than expected.
 fn is_found(&(number, right, wrong, kinds): &Planted) {
     let device = common::private::sim_for_test();
     let step = &LADDER[number - 1];

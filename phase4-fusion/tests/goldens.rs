@@ -13,7 +13,7 @@ use phase4_fusion::commands::{resnet18, unet as unet_command};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
 
-/// A pass of ResNet18 in this arithmetic gives PyTorch's logits, within what the plan says.
+/// A pass of ResNet18 in this arithmetic gives PyTorch's logits, within the plan's bound.
 fn resnet18_agrees(device: &Device, arithmetic: Arithmetic) {
     let (config, images) = (resnet::Config::RESNET18, Tensor::random(&[1, 3, 224, 224], 1));
     let plan = resnet18::plan(device, config, &config.seeded(18), arithmetic, images.shape()).unwrap();
@@ -31,13 +31,13 @@ fn resnet18_gives_what_pytorch_gives_cuda() {
     }
 }
 
-/// In f16 alone, which takes the simulator least; without the sanitiser, which sees the same kernels in smaller networks.
+/// Only in f16, which is the fastest on the simulator; without the sanitiser, which sees the same kernels in smaller networks.
 #[test]
 fn resnet18_gives_what_pytorch_gives_sim() {
     resnet18_agrees(&Device::sim(), Arithmetic::F16);
 }
 
-/// On a GPU alone: the attentions over 4096 pixels take the simulator minutes.
+/// On a GPU only: the attentions over 4096 pixels take the simulator minutes.
 #[test]
 fn the_tiny_unet_gives_what_pytorch_gives_cuda() {
     let Some(device) = cuda_for_test("the_tiny_unet_gives_what_pytorch_gives_cuda") else { return };
@@ -52,7 +52,7 @@ fn the_tiny_unet_gives_what_pytorch_gives_cuda() {
     }
 }
 
-/// Of the autoencoders' parameters; python/seeded.py has it too.
+/// Seed of the autoencoders' parameters; python/seeded.py has it too.
 const SEED: u64 = 5;
 
 /// The last stage of each configuration, by plans and in one kernel; of large ones PyTorch's side has the first values.

@@ -1,4 +1,4 @@
-//! Phase 3's models as plans of launches: what they compute, in which memory.
+//! Phase 3's models as plans of launches: their results and their memory.
 #![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, compare};
@@ -16,7 +16,7 @@ use phase4_fusion::models::runner::Runner;
 
 /// Whole steps of channels, as ResNet18 has them.
 const WIDE: Config = Config { widths: [64, 64, 128, 128], blocks: [2, 1, 1, 1], classes: 20 };
-/// Channels that are filled up, and a linear layer whose rows do not begin at 16 bytes.
+/// Padded channels, and a linear layer whose rows do not begin at multiples of 16 bytes.
 const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [1, 1, 2, 1], classes: 10 };
 
 fn planned(device: &Device, config: Config, arithmetic: Arithmetic, images: &[usize]) -> Result<Plan> {
@@ -55,7 +55,7 @@ device_test! {
         Ok(())
     }
 
-    /// 36 pixels of three f16 are no multiple of 16 bytes, so the image is filled up too.
+    /// 36 pixels of three f16 are not a multiple of 16 bytes, so the image is padded too.
     fn a_network_of_few_channels_is_within_the_bound(device) {
         for arithmetic in Arithmetic::ALL {
             check(&device, NARROW, &[2, 3, 33, 36], arithmetic)?;
@@ -65,7 +65,8 @@ device_test! {
 }
 
 device_test! {
-    /// Beside the CPU's network in f32, and, within one step of the logits, beside a network on the host that rounds where this does.
+    /// Compared with the CPU's network in f32 and, within one step of the logits, with a network on the host that rounds at the
+    /// same places.
     fn a_network_in_bytes_is_what_the_host_makes_of_the_same_bytes(device) {
         let shape = [2, 3, 33, 36];
         check(&device, NARROW, &shape, Arithmetic::Int8)?;
@@ -92,7 +93,7 @@ fn the_plan_in_bytes_keeps_to_them_between_the_convolutions() {
     assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
 }
 
-/// Without the sanitiser. Calibrated by the first 64 images, whose labels are not looked at.
+/// Without the sanitiser. Calibrated by the first 64 images, whose labels are not used.
 fn digits_in_bytes(device: &Device, most: usize) {
     let (expected, found) = (digits::evaluate_on_cpu().unwrap(), classifier::digits(device, Arithmetic::Int8).unwrap());
     let others = found.predictions.iter().zip(&expected.predictions).filter(|(a, b)| a != b).count();
@@ -127,7 +128,7 @@ fn digits_agree(device: &Device, arithmetic: Arithmetic) {
     assert!(others <= usize::from(arithmetic == Arithmetic::F16), "{arithmetic}: {others}");
 }
 
-/// Without the sanitiser, which sees each of these kernels in smaller networks; 360 images are many.
+/// Without the sanitiser, which sees each of these kernels in smaller networks; 360 images take long.
 #[test]
 fn digits_are_read_as_the_cpu_reads_them_sim() {
     digits_agree(&Device::sim(), Arithmetic::F16);

@@ -1,4 +1,4 @@
-//! What lies between convolutions channels last, against the references: ragged shapes, poisoned outputs, planted mistakes.
+//! Operations between convolutions channels last, against the references: ragged shapes, poisoned outputs, planted mistakes.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
@@ -136,7 +136,7 @@ device_test! {
     }
 }
 
-/// What the book's page runs after an edit.
+/// The trials that the book's page runs after an edit.
 #[test]
 fn the_trials_find_nothing_wrong_and_know_their_kernels() {
     let device = Device::sim();

@@ -19,16 +19,16 @@ use phase4_fusion::parallel::replicas::Replicas;
 const RESNET: resnet::Config = resnet::Config { widths: [8, 8, 16, 16], blocks: [1, 1, 1, 1], classes: 5 };
 const UNET: unet::Config = unet::Config { channels: 8, heads: 2 };
 const SIDE: usize = 32;
-/// Of a device.
+/// Number per device.
 const PLACES: usize = 2;
 
-/// The images of a batch, other ones for each.
+/// The images of a batch, different for each.
 fn images(batch: usize) -> Tensor {
     Tensor::random(&[1, 3, SIDE, SIDE], 100 + batch as u64)
 }
 
 group_test! {
-    /// Each batch gives the bits that it gives on one device, and they come in order. There are more batches than places.
+    /// Each batch gives the same bits as on one device, and they come in order. There are more batches than places.
     fn replicas_do_what_one_device_does(group, 2) {
         let parameters = RESNET.seeded(3);
         let plan = |device: &Device| resnet18::plan(device, RESNET, &parameters, Arithmetic::F32, &[1, 3, SIDE, SIDE]);
@@ -79,18 +79,18 @@ group_test! {
         Ok(())
     }
 
-    /// The layers on two devices do what they do on one. Residual sums reach over the cut.
+    /// The layers on two devices give the same results as on one. Residual sums reach over the cut.
     fn a_pipeline_does_what_one_device_does(group, 2) {
         pipeline_equals_one_device(&group, Arithmetic::F16, 2)
     }
 
-    /// With three stages there are more batches than places where they wait, and values that skip a stage.
+    /// With three stages there are more batches than mailbox places, and values that skip a stage.
     fn batches_wait_between_three_stages(group, 3) {
         pipeline_equals_one_device(&group, Arithmetic::F32, 6)
     }
 }
 
-/// Runs micro-batches through a pipeline. All have the same inputs, and each has to give what one device gives.
+/// Runs micro-batches through a pipeline. All have the same inputs, and each must give the result of one device.
 fn pipeline_equals_one_device(group: &DeviceGroup, arithmetic: Arithmetic, batches: usize) -> Result<()> {
     let x = images(0);
     let graph = Graph::record(&ResNet::load(&Recorder, RESNET, &RESNET.seeded(3))?, x.shape())?;

@@ -1,4 +1,4 @@
-//! A format for each layer of a model: what single layers cost, what a plan of several formats computes, and what is chosen.
+//! A format for each layer of a model: the errors of single layers, plans of several formats, and the choice.
 #![allow(clippy::unwrap_used)]
 
 use common::device_test;
@@ -21,14 +21,14 @@ use phase4_fusion::models::runner::Runner;
 use phase4_fusion::recast::{Recast, SOURCE};
 use phase4_fusion::trials::recast_right;
 
-/// Channels that are filled up, and a linear layer whose rows do not begin at 16 bytes.
+/// Padded channels, and a linear layer whose rows do not begin at multiples of 16 bytes.
 const NARROW: resnet::Config = resnet::Config { widths: [8, 12, 16, 20], blocks: [1, 1, 2, 1], classes: 10 };
 
 fn narrow(images: &[usize]) -> Graph {
     Graph::record(&ResNet::load(&Recorder, NARROW, &NARROW.seeded(1)).unwrap(), images).unwrap()
 }
 
-/// Linear layers with a GELU or without, and rows that are normalised.
+/// Linear layers with or without a GELU, and rows that are normalised.
 fn rows(batch: usize) -> (Graph, Vec<usize>) {
     let config = autoencoder::Config { n_mels: 64, frames: 3, latent: 32, slice_latent: 48 };
     let shape = Stage::SliceEncoding.input_shape(&config, batch).to_vec();
@@ -50,7 +50,7 @@ fn shuffled(calibration: &Calibration, seed: usize) -> Vec<Arithmetic> {
 }
 
 device_test! {
-    /// Each value is rounded once, with zeros beyond the channels that there are.
+    /// Each value is rounded once, with zeros beyond the existing channels.
     fn types_are_changed_between_numbers_of_channels(device) {
         let Some(recast) = planted::here(&device, Recast::load(&device))? else { return Ok(()) };
         for pair in Recast::PAIRS {
@@ -81,7 +81,7 @@ fn planted_mistakes_in_changes_of_type_are_found() {
     }
 }
 
-/// What the device makes of `formats`, with the bits of a second pass.
+/// Result of the device for `formats`, with the bits of a second pass.
 fn made(device: &Device, plan: Plan, inputs: &[&Tensor]) -> Vec<f32> {
     let mut runner = Runner::new(device, plan).unwrap();
     let found = runner.infer_all(&device.stream(), inputs).unwrap().into_vec().unwrap();
@@ -89,7 +89,7 @@ fn made(device: &Device, plan: Plan, inputs: &[&Tensor]) -> Vec<f32> {
     found
 }
 
-/// Whatever each layer is computed in, the device errs as the host says that roundings do: a factor of 1.5 for sums in another order,
+/// Whatever each layer is computed in, the device errs as the host predicts: a factor of 1.5 allows for sums in another order,
 /// which round some values to their other neighbour.
 fn errs_as_the_host_says(device: &Device, graph: impl Fn() -> Graph, inputs: &[&Tensor], seeds: usize) {
     let calibration = Calibration::run(device, graph(), inputs).unwrap();
@@ -169,7 +169,7 @@ fn a_unet_of_many_formats_is_planned_cuda() {
     }
 }
 
-/// How much more than its budget a plan may be off by, over inputs that it was not calibrated with.
+/// Factor by which a plan may exceed its budget, over inputs that it was not calibrated with.
 const MARGIN: f64 = 1.5;
 
 device_test! {
@@ -198,7 +198,7 @@ device_test! {
     }
 }
 
-/// Beside all plans that there are: four products of up to five formats.
+/// Compared with all possible plans: four products of up to five formats.
 #[test]
 fn the_choice_is_the_best_of_all() {
     let device = Device::sim();
@@ -272,7 +272,7 @@ fn all_digits_in_bytes_are_read_as_in_f32_cuda() {
     }
 }
 
-/// A layer whose values are beyond f16's: f16 everywhere answers no number, and the calibration says which layer it is.
+/// A layer whose values are beyond f16's: f16 everywhere gives values that are not finite, and the calibration names the layer.
 fn beyond_f16(device: &Device) {
     let subject = Subject::new(device, Model::DigitsRange).unwrap();
     let calibration = subject.calibrate(device).unwrap();

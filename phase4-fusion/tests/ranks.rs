@@ -1,4 +1,4 @@
-//! `ranks`: processes that find each other, and what becomes of all when one of them fails.
+//! `ranks`: processes that find each other, and the effect on all of them when one fails.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -12,7 +12,7 @@ use bench::record::Record;
 use bench::table::{Cell, Table};
 use phase4_fusion::report::links;
 
-/// The command, without what a launcher of ours would have set.
+/// The command, without the variables of a launcher.
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase4-fusion"));
     let launchers = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "WARP_DEVICE"];
@@ -129,7 +129,7 @@ fn threads_and_launchers_of_clusters_give_the_same_table() {
     }
 }
 
-/// A planned mistake of a rank: what all others say, within which time, and the exit code of the rank itself.
+/// A planned mistake of a rank: the message of all others, its time limit, and the exit code of the rank itself.
 struct Case {
     fault: &'static str,
     rank: usize,
@@ -201,7 +201,7 @@ fn a_port_that_is_taken_and_a_stranger_at_it_are_sentences() {
     assert!(one.code == Some(1) && one.stderr.contains(&sentence) && one.seconds < 1.5 + SLACK, "{one:?}");
 }
 
-/// Whatever knocks at rank 0's port before the others come: they work all the same.
+/// Strangers may connect to rank 0's port before the others: the ranks work all the same.
 #[test]
 fn strangers_at_rank_0_change_nothing() {
     let port = free_port();
@@ -271,7 +271,7 @@ fn wrong_variables_and_options_are_refused_with_their_names() {
     assert_eq!(run(&["--fault", "nap:1"]).code, Some(2));
 }
 
-/// What the launcher starts, its failures pass on; a slow rank does not keep it.
+/// The launcher passes on the failures of its processes; a slow rank does not keep it.
 #[test]
 fn the_launcher_leaves_no_process_and_passes_on_what_all_say() {
     let begin = Instant::now();
@@ -310,7 +310,7 @@ fn processes_end_with_their_launcher() {
     assert_none_left(&mark);
 }
 
-/// What the page shows of links that no machine at hand has.
+/// The page's model of links that no available machine has.
 #[test]
 fn the_kept_model_is_what_the_code_computes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("records/links.json");
@@ -327,7 +327,7 @@ fn marked(args: &[&str]) -> (String, Command) {
     (mark, command)
 }
 
-/// Processes with this in their environment. Only Linux tells.
+/// Processes with this in their environment. Only on Linux.
 fn with_mark(mark: &str) -> Vec<String> {
     let Ok(processes) = Path::new("/proc").read_dir() else { return Vec::new() };
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();

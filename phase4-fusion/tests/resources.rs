@@ -1,5 +1,5 @@
-//! What ptxas says of every kernel: nothing spills, no product waits for the one before it, and what is kept for readers without a
-//! ptxas is still so.
+//! Resources of every kernel from ptxas: nothing spills, no product waits for the previous one, and the record for readers
+//! without ptxas is up to date.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use phase4_fusion::gemm::{self, Tiling};
 use phase4_fusion::report::occupancy::{self, BLOCKS};
 use phase4_fusion::report::resources::sources;
 
-/// What makes the record of a part again.
+/// Makes the record of a part again.
 fn again(part: &str) -> String {
     format!("cargo run -p phase4-fusion -- {part} --device sim --save phase4-fusion/records/{part}.json")
 }
@@ -80,7 +80,7 @@ fn no_kernel_spills_and_no_product_is_serialised() {
     }
 }
 
-/// What the pages say of the last steps: a ring of tiles fills shared memory, and one block is what fits.
+/// The pages' claim about the last steps: a ring of tiles fills shared memory, and only one block fits.
 #[test]
 fn a_block_of_the_last_steps_has_the_multiprocessor_to_itself() {
     let kept = kept("occupancy");

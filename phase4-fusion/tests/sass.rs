@@ -1,4 +1,4 @@
-//! What is kept of ptxas's code for readers without a disassembler is still so.
+//! The machine code from ptxas kept for readers without a disassembler is up to date.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -47,7 +47,8 @@ fn machine_code_of_every_version_or_why_it_is_not_known() {
     }
 }
 
-/// What the pages say of the ladders: which instruction multiplies, who copies, and that a cluster's copies are for several blocks.
+/// The pages' claims about the ladders: which instruction multiplies, who copies, and that a cluster's copies are for several
+/// blocks.
 #[test]
 fn the_last_steps_have_the_instructions_that_they_are_about() {
     let [_, ladders] = kept();
@@ -85,7 +86,7 @@ fn the_last_steps_have_the_instructions_that_they_are_about() {
     }
 }
 
-/// What the pages say the compiler did by itself.
+/// The pages' claims about the compiler's own optimisations.
 #[test]
 fn some_versions_are_the_same_machine_code() {
     let [table, _] = kept();

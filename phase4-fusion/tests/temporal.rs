@@ -17,7 +17,7 @@ use phase4_fusion::temporal::sampler::{Deep, Every, Made, Network, Options, Rule
 use phase4_fusion::temporal::tiles::{Changed, ConvTiles, Kept, Then, TiledResidual, Weights};
 
 const NARROW: Config = Config { channels: 8, heads: 2 };
-/// Side of a tile, and how far it sees.
+/// Side of a tile, and its reach.
 const TILE: usize = 8;
 const HALO: usize = 3;
 /// Ragged against tiles: 2 × 3 of them in each of two images.
@@ -37,7 +37,7 @@ fn tiles_that_see([image, y, x]: [usize; 3], [height, width]: [usize; 2]) -> Vec
     seeing.map(|(row, column)| ((image * down + row) * across + column) as u32).collect()
 }
 
-/// The same values with another at one place.
+/// The same values with another at one index.
 fn with_value(tensor: &Tensor, at: [usize; 4], value: f32) -> Tensor {
     let values = tensor.as_slice().unwrap();
     let mut flat = 0;
@@ -56,7 +56,7 @@ struct Layer {
     shift: Vec<f64>,
 }
 
-/// Rounded to f16.
+/// Rounds to f16.
 fn as_f16(tensor: Tensor) -> Tensor {
     tensor.to_type(ElementType::F16).unwrap().to_type(ElementType::F32).unwrap()
 }
@@ -196,7 +196,7 @@ device_test! {
         Ok(())
     }
 
-    /// The block's result after a change here and there is what it is if nothing is kept.
+    /// The block's result after scattered changes is the same as if nothing were kept.
     fn with_threshold_0_kept_tiles_are_the_same_bits(device) {
         let (stream, side) = (device.stream(), 24);
         let (first, second) = (layer(32, 32, 1), layer(32, 32, 11));
@@ -227,7 +227,7 @@ device_test! {
     }
 }
 
-/// A short clip by a rule, and what it took.
+/// A short clip by a rule, and its cost.
 fn made(device: &Device, arithmetic: Arithmetic, rule: Rule) -> Result<Made> {
     let starts: Vec<Tensor> = (0..2).map(|seed| Tensor::random(&[1, LATENTS, 8, 8], 5 + seed)).collect();
     let options = Options { side: 8, steps: 2, noisiest: SCHEDULE };

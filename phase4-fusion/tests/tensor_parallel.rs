@@ -44,7 +44,7 @@ fn beginning() -> Graph {
     graph().part(0..last + 1).unwrap().graph
 }
 
-/// What a graph has to make of its inputs, and its inputs: the first of its outputs, by the CPU.
+/// Inputs of a graph, and its expected result: the first of its outputs, by the CPU.
 struct Expected {
     graph: Graph,
     inputs: Vec<Tensor>,
@@ -124,7 +124,7 @@ fn check_again(group: &DeviceGroup, expected: &Expected, ranks: &mut Ranks, firs
     Ok(())
 }
 
-/// Sums of values that fill no vector, and of none, again and again; what is left in the result's memory is NaN.
+/// Sums of values that do not fill a vector, and of none, again and again; the rest of the result's memory is NaN.
 fn check_sums(group: &DeviceGroup, shared: bool) -> Result<()> {
     let streams: Vec<Stream> = group.devices().iter().map(Device::stream).collect();
     let (mut sum, finish) = (Sum::new(group, shared)?, Finish::default());
@@ -231,7 +231,7 @@ fn the_passes_of_all_ranks_meet_at_each_sum_of_resnet18() {
     }
 }
 
-/// Every rank adds the bias, where rank 0 alone should.
+/// Every rank adds the bias, where only rank 0 should.
 #[test]
 fn a_bias_that_is_added_by_every_rank_is_found() -> Result<()> {
     let (group, expected) = (DeviceGroup::sim(2), Expected::of_beginning());
@@ -264,7 +264,7 @@ fn bias(node: &Node) -> Option<Arc<Tensor>> {
     }
 }
 
-/// A device has a part of the launches' work, and a launch for each sum beside.
+/// A device has a part of the launches' work, and an additional launch for each sum.
 #[test]
 fn each_rank_has_its_part_of_the_products() -> Result<()> {
     let flops = |plan: &Plan| plan.launches().iter().filter_map(|launch| launch.flops).sum::<u64>();

@@ -1,4 +1,4 @@
-//! What a GPU does while a program runs, by Nsight Systems, for the book's page on profilers. Nothing here records by itself.
+//! Work of a GPU while a program runs, by Nsight Systems, for the book's page on profilers. Nothing here records by itself.
 //!
 //! To record, on a machine with a GPU and Nsight Systems, once for each program:
 //! ```sh
@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// The time from the first piece of work to the end of the last, by what ran.
+/// The time from the first piece of work to the end of the last, by kind of work.
 #[derive(Debug, Default, PartialEq)]
 struct Timeline {
     kernel_alone_ns: u64,
@@ -94,7 +94,7 @@ fn recorded(programs: &[(String, String)], tool: &str, date: &str, commit: &str)
     text
 }
 
-/// Makes the record of `WARP_NSYS_CSV`.
+/// Makes the record from `WARP_NSYS_CSV`.
 #[test]
 #[ignore = "writes a record"]
 fn record_from_nsight_systems() {

@@ -1,4 +1,4 @@
-//! The video U-Net as a plan: what it computes, in which memory, by which launches.
+//! The video U-Net as a plan: its results, its memory, its launches.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ device_test! {
         check(&device, Arithmetic::Tf32, &[700.0])
     }
 
-    /// Two images at steps of their own.
+    /// Two images at different steps.
     fn f16_is_within_the_bound(device) {
         check(&device, Arithmetic::F16, &[10.0, 700.0])
     }
@@ -100,7 +100,7 @@ device_test! {
     }
 }
 
-/// Runs parts between these nodes one after the other, each with a runner of its own; what they leave stays on the device.
+/// Runs parts between these nodes one after the other, each with its own runner; their results stay on the device.
 fn run_in_parts(
     device: &Device,
     arithmetic: Arithmetic,
@@ -218,7 +218,7 @@ fn every_launch_has_a_kernel_of_this_phase_and_says_why() {
     }
 }
 
-/// How many launches do these, whatever their sizes.
+/// Number of launches that do these, whatever their sizes.
 fn count(plan: &Plan, layers: &str) -> usize {
     let without_sizes = |text: &str| text.split(' ').filter(|word| !word.contains('→')).collect::<Vec<_>>().join(" ");
     plan.launches().iter().filter(|launch| without_sizes(&launch.layers) == layers).count()
@@ -238,8 +238,8 @@ fn in_f32_products_add_what_follows_them() {
         || launch.layers == "Attention"));
 }
 
-/// Heads of 160 values, as the largest configuration has, and of more than any kernel takes: then phase 3 attends, and the plan says
-/// why.
+/// Heads of 160 values, as in the largest configuration, and of more than any kernel takes: then phase 3 attends, and the plan
+/// says why.
 #[test]
 fn heads_that_no_kernel_takes_are_left_to_phase_3() {
     for (channels, kernel, word) in [(40, "f16 mma", "heads of 160"), (48, "phase 3", "up to 160")] {

@@ -1,7 +1,7 @@
-//! Clocks, power, temperature and throttling of the GPU while a table is measured, asked of its driver.
+//! Clocks, power, temperature and throttling of the GPU while a table is measured, read from its driver.
 //!
-//! The driver's library (NVML) is opened at run time. Where it is not there, or does not know the GPU, that is a sentence and no
-//! error: tables are measured all the same.
+//! The driver's library (NVML) is opened at run time. If it is missing or does not know the GPU, the result is a sentence and not
+//! an error: tables are measured all the same.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -9,32 +9,32 @@ use std::time::Duration;
 use bench::record::{Conditions, Quantity, Slowed};
 use common::Device;
 
-/// How often the driver is asked. A power reading is an average over some 100 ms itself.
+/// Interval between readings. A power reading is itself an average over some 100 ms.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is read, with its unit.
+/// Quantities that are read, with their units.
 const QUANTITIES: [(&str, &str); 4] =
     [("SM clock", "MHz"), ("memory clock", "MHz"), ("power", "W"), ("temperature", "°C")];
 
-/// What the driver says at one moment. A build without CUDA asks none.
+/// Values from the driver at one moment. A build without CUDA reads none.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 struct Reading {
-    /// In the order of [`QUANTITIES`]; what the driver does not say is left out.
+    /// In the order of [`QUANTITIES`]; `None` for values that the driver does not report.
     values: [Option<f64>; QUANTITIES.len()],
     /// Why clocks are lower than they could be.
     slowed: Vec<&'static str>,
 }
 
-/// What can be read.
+/// Source of readings.
 trait Gauge: Sync {
     fn read(&self) -> Reading;
 
-    /// Of the driver, and of limits that stay: `driver 580.159.04 (CUDA 13.0), power limit 700 W`.
+    /// The driver and constant limits: `driver 580.159.04 (CUDA 13.0), power limit 700 W`.
     fn driver(&self) -> String;
 }
 
-/// Watches one GPU, if its driver lets it.
+/// Watches one GPU, if its driver allows it.
 pub struct Watch(Result<Box<dyn Gauge>, String>);
 
 impl Watch {
@@ -43,7 +43,7 @@ impl Watch {
         Watch(gauge(device))
     }
 
-    /// Does the work, and says what the GPU did meanwhile; `None` if it cannot be watched.
+    /// Runs the work and returns the GPU's conditions meanwhile; `None` if it cannot be watched.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Conditions>) {
         match &self.0 {
             Ok(gauge) => {
@@ -131,7 +131,7 @@ mod nvml {
 
     use super::{Gauge, Reading};
 
-    /// Reasons of the driver that make times longer. That nothing runs, or that clocks are set, is none.
+    /// Reasons of the driver that make times longer. An idle GPU, or fixed clocks, are not such reasons.
     const SLOWED: [(ThrottleReasons, &str); 6] = [
         (ThrottleReasons::SW_POWER_CAP, "the power cap"),
         (ThrottleReasons::SW_THERMAL_SLOWDOWN, "heat"),
@@ -141,10 +141,10 @@ mod nvml {
         (ThrottleReasons::SYNC_BOOST, "another GPU of its group"),
     ];
 
-    /// A GPU, as NVML knows it.
+    /// A GPU in NVML.
     pub(super) struct Gpu {
         nvml: Nvml,
-        /// Its place on the bus: CUDA's numbers are others than NVML's.
+        /// Its address on the bus: CUDA's numbers differ from NVML's.
         place: String,
         driver: String,
     }

@@ -1,7 +1,7 @@
-//! `phase5-bench doctor`: what tables cannot measure on this machine, why, and what would mend it.
+//! `phase5-bench doctor`: what tables cannot measure on this machine, why, and how to fix it.
 //!
-//! Components are those of phase 1's doctor, and PyTorch. Tables say what they use ([`crate::spec::TableSpec::uses`]); what is here of it is
-//! found out once.
+//! Components are those of phase 1's doctor, and PyTorch. Tables declare what they use ([`crate::spec::TableSpec::uses`]); the
+//! machine is probed once.
 
 use bench::command::Shell;
 use bench::table::{ColumnSpec, Table, TableBuilder};
@@ -21,13 +21,13 @@ const NEED: ColumnSpec = ColumnSpec::text("need", "missing");
 const WHY: ColumnSpec = ColumnSpec::text("why", "why").in_lines_of(LINE);
 const MEND: ColumnSpec = ColumnSpec::text("mend", "what would mend it").in_lines_of(LINE);
 
-/// All needs, those first without which the others are of no use.
+/// All needs, starting with those without which the others are useless.
 const NEEDS: [Need; 8] =
     [Need::Gpu, Need::SecondGpu, Need::Hopper, Need::Cublas, Need::CublasLt, Need::Cudnn, Need::Nccl, Need::PyTorch];
 
-/// What this machine has.
+/// Probed components of this machine.
 struct Machine {
-    /// GPUs from the chosen one on: how many, their name, and the compute capability of the first; or why there is none.
+    /// GPUs from the chosen one on: their number, their name, and the compute capability of the first; or why there is none.
     gpus: std::result::Result<Gpus, String>,
     components: Vec<Component>,
 }
@@ -46,7 +46,7 @@ struct Lack {
 }
 
 impl Need {
-    /// What it is called.
+    /// Name.
     fn name(self) -> &'static str {
         match self {
             Need::Gpu => "GPU",
@@ -60,7 +60,7 @@ impl Need {
         }
     }
 
-    /// The numbers that a table does not have without it.
+    /// The numbers that a table lacks without it.
     fn numbers(self) -> &'static str {
         match self {
             Need::Gpu => "times",
@@ -77,7 +77,7 @@ impl Need {
 
 const PYTORCH: &str = "PyTorch";
 
-/// PyTorch, as phase 1's doctor describes libraries.
+/// PyTorch, described like the libraries in phase 1's doctor.
 fn pytorch() -> Component {
     let (found, detail) = match torch::installed() {
         Ok(found) => (Some(found), None),
@@ -96,14 +96,14 @@ fn pytorch() -> Component {
 }
 
 impl Machine {
-    /// Looks at this machine, as a command with these options would use it.
+    /// Probes this machine for a command with these options.
     fn probe(device: &DeviceArgs) -> Machine {
         let mut components = report();
         components.push(pytorch());
         Machine { gpus: gpus(device), components }
     }
 
-    /// Why a need is not met, and what would mend that; `None` if it is met.
+    /// Why a need is not met, and how to meet it; `None` if it is met.
     fn lack(&self, need: Need) -> Option<Lack> {
         let lack = |why: String, mend: &str| Some(Lack { need, why, mend: mend.to_owned() });
         match (need, &self.gpus) {
@@ -152,14 +152,14 @@ fn gpus(args: &DeviceArgs) -> std::result::Result<Gpus, String> {
     })
 }
 
-/// What a table uses: of a derived one, what those use that it is made from.
+/// Needs of a table; for a derived one, those of its source tables.
 fn uses(spec: &TableSpec) -> Vec<Need> {
     let tables = TABLES.iter().filter(|table| table.name == spec.name || spec.needs().contains(&table.name));
     let used: Vec<Need> = tables.flat_map(|table| table.uses).copied().collect();
     NEEDS.into_iter().filter(|need| used.contains(need)).collect()
 }
 
-/// What each table cannot measure.
+/// Numbers that each table cannot measure.
 fn by_table(lacks: &[Lack]) -> Table {
     let mut table = TableBuilder::of("what each table does not measure here", [TABLE, LACKS]);
     for spec in TABLES {
@@ -175,7 +175,7 @@ fn by_table(lacks: &[Lack]) -> Table {
     table.finish()
 }
 
-/// Why, and what would mend it.
+/// The reasons, and how to fix them.
 fn by_need(lacks: &[Lack]) -> Table {
     let mut table = TableBuilder::of("why, and what would mend it", [NEED, WHY, MEND]);
     for Lack { need, why, mend } in lacks {

@@ -1,4 +1,4 @@
-//! What can go wrong, each in one sentence.
+//! Errors, each in one sentence.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ pub enum Error {
     /// A table that the course does not have.
     #[error("no such table: `{name}`; there are {}; `all` stands for every one", .known.join(", "))]
     UnknownTable {
-        /// The name asked for.
+        /// Requested name.
         name: String,
-        /// Those there are.
+        /// Known tables.
         known: Vec<&'static str>,
     },
 
     /// A plot that cannot be drawn.
     #[error("{}: {reason}", .path.display())]
     Plot {
-        /// The file, or what it would be called.
+        /// The file, or its intended name.
         path: PathBuf,
-        /// What is missing, or went wrong.
+        /// The missing data, or the error.
         reason: String,
     },
 
@@ -40,7 +40,7 @@ pub enum Error {
     Shelf {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 
@@ -49,7 +49,7 @@ pub enum Error {
     Merge {
         /// The record, or a run.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 
@@ -63,12 +63,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// There is nothing to draw for the plot of this name, because of what the reason says.
+    /// Error for the plot of this name when there is nothing to draw, with the reason.
     pub(crate) fn nothing_to_plot(name: &str, reason: impl Into<String>) -> Error {
         Error::Plot { path: name.into(), reason: reason.into() }
     }
 
-    /// True if the command line asked for something that there is not, rather than something having failed.
+    /// True if the command line named something that does not exist, rather than something having failed.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::UnknownTable { .. })
     }

@@ -33,10 +33,10 @@ pub mod torch;
 
 pub use error::{Error, Result};
 
-/// The runs kept in `records/`, for columns that the simulator has no numbers for.
+/// The runs kept in `records/`, for columns without numbers on the simulator.
 ///
 /// # Errors
-/// [`common::Error::Record`] with the file that is no record.
+/// [`common::Error::Record`] with the file that is not a record.
 pub fn records() -> common::Result<Vec<bench::record::Record>> {
     bench::records!("nvidia-h200.json", "nvidia-h100.json")
 }
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// A comparison says nothing of a column that it does not know.
+    /// A comparison skips columns that it does not know.
     #[test]
     fn a_comparison_knows_what_every_column_of_numbers_says() {
         for spec in TABLES {
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// So that a record that someone saved before columns had keys is still one to compare with.
+    /// A record saved before columns had keys can still be compared.
     #[test]
     fn a_record_without_keys_is_compared_by_its_headings() {
         for record in super::records().unwrap() {

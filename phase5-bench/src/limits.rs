@@ -9,17 +9,17 @@ use common::prelude::*;
 /// `kernels/fma_peak.cu`.
 const SOURCE: KernelSource = kernel_source!("fma_peak");
 
-/// As in the kernel: multiply-adds of a thread a round.
+/// Multiply-adds of a thread per round, as in the kernel.
 const A_ROUND: u64 = 16 * 8;
 const ROUNDS: u32 = 2048;
 const BLOCK: u32 = 256;
-/// Blocks of an SM: 2048 threads, as many as any has.
+/// Blocks per SM: 2048 threads, the maximum of any.
 const BLOCKS: u32 = 8;
 
-/// Large enough that no cache holds a part of it that matters.
+/// Large enough that no cache holds a significant part of it.
 const COPY_BYTES: u64 = 2 << 30;
 
-/// The table of the limits, as a run calls it if they were measured for another table.
+/// Name of the table of the limits in a run, if they were measured for another table.
 pub const LIMITS: &str = "limits";
 
 const LIMIT: ColumnSpec = ColumnSpec::text("limit", "limit");
@@ -34,7 +34,7 @@ const COPY: &str = "copy inside the device";
 pub struct Limits {
     /// f32 operations per second, two per fused multiply-add: measured by a kernel that does nothing else.
     pub flops: f64,
-    /// Bytes a second through the memory, read and written: measured by a copy inside the device.
+    /// Bytes per second through the memory, read and written: measured by a copy inside the device.
     pub bandwidth: f64,
 }
 
@@ -42,7 +42,7 @@ impl Limits {
     /// Measures both; `None` on the simulator, which has no clock.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn measure(device: &Device) -> Result<Option<Limits>> {
         if device.is_sim() {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Limits {
         Ok(flops.zip(bandwidth).map(|(flops, bandwidth)| Limits { flops, bandwidth }))
     }
 
-    /// As a run keeps them.
+    /// Table of the limits for a run.
     pub fn table(&self) -> Table {
         let mut table = TableBuilder::new("limits of this device, measured", DeviceKind::Gpu, &[LIMIT, UNIT, MEASURED]);
         let mut row = |limit: &str, unit: &str, value: f64| {
@@ -76,7 +76,7 @@ impl Limits {
         table.finish()
     }
 
-    /// Those that a run kept: `None` if it has no such rows.
+    /// Limits stored in a run; `None` if it has no such rows.
     ///
     /// # Errors
     /// [`Error::Invalid`] if its table has no such columns.
@@ -90,7 +90,7 @@ impl Limits {
         Ok(flops.zip(bandwidth).map(|(flops, bandwidth)| Limits { flops, bandwidth }))
     }
 
-    /// A sentence for below a table.
+    /// A note for below a table.
     pub fn note(&self) -> String {
         format!(
             "This device's limits, measured: {:.1} TFLOP/s (multiply-adds in registers), {:.2} TB/s (a copy, reading and \

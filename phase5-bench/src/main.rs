@@ -118,7 +118,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The recorded runs to show where this device has no numbers: a simulator has no times.
+/// The recorded runs shown where this device has no numbers: a simulator has no times.
 fn shelf_for(device: &Device) -> Shelf {
     let shelf = if device.is_sim() { Shelf::open() } else { Ok(Shelf::default()) };
     shelf.unwrap_or_else(|error| {
@@ -142,7 +142,7 @@ fn summarise(args: &Args, shell: &mut Shell) -> Result<()> {
     Ok(())
 }
 
-/// Makes each table, says which failed, and prints, saves and draws the others.
+/// Makes each table, reports which failed, and prints, saves and draws the others.
 fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let format = args.common.format;
     if args.list {

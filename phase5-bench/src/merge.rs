@@ -1,4 +1,4 @@
-//! `phase5-bench merge`: tables of runs that were saved apart, in one record.
+//! `phase5-bench merge`: tables of separately saved runs, in one record.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +23,12 @@ pub struct MergeArgs {
     tables: Vec<String>,
 }
 
-/// Puts the tables of the runs in the record in place of its own, and says which. Each keeps the date and commit that it was measured at;
-/// those that are derived from others are made anew.
+/// Replaces tables of the record by those of the runs, and prints which. Each keeps the date and commit of its measurement;
+/// derived tables are made anew.
 ///
 /// # Errors
-/// [`Error::UnknownTable`]; [`Error::Merge`] for a table that is derived, or that no run has, and for a run without any; if a file is no
-/// record, of another device, or cannot be written.
+/// [`Error::UnknownTable`]; [`Error::Merge`] for a table that is derived, or that no run has, and for a run without any;
+/// if a file is not a record, of another device, or cannot be written.
 pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<()> {
     let known: Vec<String> = tables.iter().filter(|name| *name != LIMITS).cloned().collect();
     if let Some(derived) = registry::select(&known)?.into_iter().find(|spec| spec.is_derived()) {
@@ -53,7 +53,7 @@ pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<(
     Ok(())
 }
 
-/// The run with the tables that are asked for, or all that were measured.
+/// The run with the requested tables, or all measured ones.
 fn chosen(path: &Path, tables: &[String]) -> Result<Record> {
     let mut run = Record::open(path)?;
     let is_derived = |name: &str| TABLES.iter().any(|spec| spec.name == name && spec.is_derived());

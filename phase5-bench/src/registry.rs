@@ -1,4 +1,4 @@
-//! Finds tables by their names and makes them, those first that others are made from.
+//! Finds tables by name and makes them, starting with those that others are made from.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -35,10 +35,10 @@ fn find<'a>(tables: &'a [TableSpec], name: &str) -> Result<&'a TableSpec> {
     tables.iter().find(|spec| spec.name == name).ok_or_else(unknown)
 }
 
-/// `kept` with the tables of `run` in place of its own, and those made anew that are derived from others.
+/// `kept` with tables of `run` replacing its own, and with derived tables made anew.
 ///
 /// # Errors
-/// As [`Record::update`], naming `path`, and of the tables.
+/// Same as [`Record::update`], naming `path`, and errors of the tables.
 pub fn updated(mut kept: Record, run: &Record, path: &Path) -> Result<Record> {
     kept.update(run, path)?;
     let mut derived = run.clone();
@@ -72,25 +72,25 @@ pub fn list() -> Table {
 pub struct Runner {
     tables: &'static [TableSpec],
     context: Context,
-    /// Runs of other machines, for what this one cannot measure.
+    /// Runs of other machines, for numbers that this one cannot measure.
     shelf: Shelf,
     finished: Vec<(&'static str, FinishedTable)>,
     watch: Watch,
-    /// What the device did while tables were measured, where its driver says so.
+    /// Conditions of the device while tables were measured, if its driver reports them.
     conditions: Vec<(&'static str, Conditions)>,
 }
 
 impl Runner {
-    /// For tables made in this context.
+    /// A runner for tables made in this context.
     pub fn new(context: Context, shelf: Shelf) -> Runner {
         let watch = Watch::of(&context.device);
         Runner { tables: TABLES, context, shelf, finished: Vec::new(), watch, conditions: Vec::new() }
     }
 
-    /// Makes a table, unless another one needed it and it is made already.
+    /// Makes a table, unless it has already been made for another one.
     ///
     /// # Errors
-    /// What the table reports, or one that it needs.
+    /// Errors of the table, or of one that it needs.
     pub fn make(&mut self, spec: &TableSpec) -> Result<FinishedTable> {
         if let Some((_, finished)) = self.finished.iter().find(|(name, _)| *name == spec.name) {
             return Ok(finished.clone());
@@ -113,11 +113,11 @@ impl Runner {
         Ok(finished)
     }
 
-    /// Makes a table this often, for the medians of its numbers and their spread. What is derived from other tables is made once, from
-    /// those medians.
+    /// Makes a table several times, for the medians of its numbers and their spread. Derived tables are made once, from those
+    /// medians.
     ///
     /// # Errors
-    /// As [`Runner::make`].
+    /// Same as [`Runner::make`].
     pub fn make_repeatedly(
         &mut self,
         spec: &TableSpec,
@@ -154,7 +154,7 @@ impl Runner {
         Ok(Some(run))
     }
 
-    /// This run with the tables `needs`. Those that were not there are made, and what in them is wrong is said.
+    /// This run with the tables `needs`. Missing ones are made, and their errors are reported.
     fn with_finished(&mut self, needs: &[&str], wrong: &mut Vec<String>) -> Result<Record> {
         let mut run = Record::begin(&self.context.device);
         for need in needs {
@@ -169,7 +169,7 @@ impl Runner {
         Ok(run)
     }
 
-    /// This run with those tables of `needs` that can be made; why another cannot is among what is wrong.
+    /// This run with those tables of `needs` that can be made; for any other, the reason is among the errors.
     ///
     /// # Errors
     /// [`Error::UnknownTable`].
@@ -194,12 +194,12 @@ impl Runner {
         &self.context.device
     }
 
-    /// What the device did while a table was measured; `None` if it was not, or cannot be watched.
+    /// Conditions of the device while a table was measured; `None` if it was not, or cannot be watched.
     pub fn conditions(&self, name: &str) -> Option<&Conditions> {
         self.conditions.iter().find(|(measured, _)| *measured == name).map(|(_, conditions)| conditions)
     }
 
-    /// Why nothing is known of clocks and power.
+    /// Why clocks and power are unknown.
     pub fn not_watched(&self) -> Option<&str> {
         self.watch.absent()
     }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(names(&select(&asked).unwrap()), ["transfer", "layers"]);
     }
 
-    /// What the course promises, by name.
+    /// Tables promised by the course, by name.
     #[test]
     fn every_table_that_was_promised_is_there() {
         const PROMISED: [&str; 19] = [
@@ -298,7 +298,7 @@ mod tests {
         TableSpec { name, shows: "", uses: &[], columns: &[], make: Make::Measured(make) }
     }
 
-    /// A table of one number, how often it was made: `what` is wrong with it.
+    /// A table of one number, the count of its runs, with the error `what`.
     fn counted(count: &AtomicUsize, what: &str) -> Result<FinishedTable> {
         const TIMES: ColumnSpec = ColumnSpec::number("times", "times", 0);
         let mut table = TableBuilder::of("count", [TIMES]);

@@ -1,5 +1,5 @@
 //! The recorded runs that tables show where this machine has no number: those that come with the course, and those that a reader
-//! adopted. Of several the nearest device's are shown.
+//! adopted. Of several, those of the nearest device are shown.
 //!
 //! Nearness is to the device of the run that was adopted last: it is the reader's own. The same device by name is nearest, then
 //! one of the same compute capability, then one of the same architecture (its major number), then the others by the distance of
@@ -23,13 +23,13 @@ pub struct AdoptArgs {
     file: PathBuf,
 }
 
-/// Where adopted runs are kept: `WARP_RECORDS_DIR`, else `warp-by-warp/records` in the platform's directory for data. `None` if no
-/// home directory is known.
+/// Directory of adopted runs: `WARP_RECORDS_DIR`, else `warp-by-warp/records` in the platform's data directory. `None` if no home
+/// directory is known.
 pub fn directory() -> Option<PathBuf> {
     directory_by(|name| std::env::var_os(name))
 }
 
-/// [`directory`] in the environment that `var` tells.
+/// [`directory`], with the environment read through `var`.
 fn directory_by(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(dir) = var("WARP_RECORDS_DIR").filter(|dir| !dir.is_empty()) {
         return Some(dir.into());
@@ -45,10 +45,10 @@ fn directory_by(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     Some(base?.join("warp-by-warp").join("records"))
 }
 
-/// Copies a run to the adopted ones, in place of an earlier one of the same device, and says so.
+/// Copies a run to the adopted ones, replacing an earlier one of the same device, and reports it.
 ///
 /// # Errors
-/// [`Error::Shelf`] if it is a simulator's or there is no directory for it; if it is no run, or cannot be written.
+/// [`Error::Shelf`] if it is a simulator's or there is no directory for it; if it is not a run, or cannot be written.
 pub fn command(AdoptArgs { file }: &AdoptArgs) -> Result<()> {
     let directory = directory().ok_or_else(|| Error::Shelf {
         path: file.clone(),
@@ -59,7 +59,7 @@ pub fn command(AdoptArgs { file }: &AdoptArgs) -> Result<()> {
     Ok(())
 }
 
-/// Copies the run in `file` to `directory`, and returns where it is.
+/// Copies the run in `file` to `directory`, and returns its path.
 fn adopt(file: &Path, directory: &Path) -> Result<PathBuf> {
     let refuse = |reason: &str| Err(Error::Shelf { path: file.to_owned(), reason: reason.to_owned() });
     let record = Record::open(file)?;
@@ -75,7 +75,7 @@ fn adopt(file: &Path, directory: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// `nvidia-h100-80gb-hbm3.json`: one for each device, whatever its name has in it.
+/// `nvidia-h100-80gb-hbm3.json`: one for each device, whatever characters its name contains.
 fn file_name(device: &str) -> String {
     let letters = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let words: String = device.chars().map(letters).collect();
@@ -105,20 +105,20 @@ fn adopted(directory: &Path) -> Vec<Record> {
 pub struct Shelf {
     /// The nearest first.
     runs: Vec<Record>,
-    /// Whether the first of them was adopted: others are near to its device.
+    /// Whether the first of them was adopted: the others are sorted by distance from its device.
     has_own: bool,
 }
 
 impl Shelf {
-    /// Those that were adopted, and those that come with the course.
+    /// Opens the adopted runs, and those that come with the course.
     ///
     /// # Errors
-    /// If one that comes with the course is none.
+    /// If a file that comes with the course is not a run.
     pub fn open() -> Result<Shelf> {
         Ok(Shelf::of(directory().as_deref().map(adopted).unwrap_or_default(), records()?))
     }
 
-    /// Of adopted runs, newest first, and those of the course.
+    /// A shelf of adopted runs, newest first, and those of the course.
     fn of(adopted: Vec<Record>, of_course: Vec<Record>) -> Shelf {
         let own = adopted.first().cloned();
         let mut runs: Vec<Record> = adopted.into_iter().chain(of_course).collect();
@@ -133,7 +133,7 @@ impl Shelf {
         &self.runs
     }
 
-    /// The runs that have the table `name`, nearest first; those that are equally near, by when the table was measured.
+    /// The runs that have the table `name`, nearest first; equally near ones by the date of the table's measurement.
     pub fn with_table(&self, name: &str) -> Vec<&Record> {
         let mut runs: Vec<&Record> = self.runs.iter().filter(|run| run.table(name).is_some()).collect();
         let own = self.runs.first().filter(|_| self.has_own);
@@ -142,7 +142,7 @@ impl Shelf {
     }
 }
 
-/// How far the devices of two runs are apart: 0 is the same.
+/// Distance between the devices of two runs: 0 is the same.
 fn distance(record: &Record, own: &Record) -> u32 {
     if record.device_name == own.device_name {
         return 0;

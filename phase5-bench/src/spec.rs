@@ -1,4 +1,4 @@
-//! What every table is made of and made with. Tables know this module and none of the others' list, [`crate::registry`].
+//! Specification and context of every table. Tables depend on this module, not on the list of the others, [`crate::registry`].
 
 use std::cell::OnceCell;
 
@@ -14,11 +14,11 @@ use crate::limits::Limits;
 
 /// One table of the course.
 pub struct TableSpec {
-    /// Its name on the command line and in records.
+    /// Name on the command line and in records.
     pub name: &'static str,
-    /// What it shows, in a few words.
+    /// Contents, in a few words.
     pub shows: &'static str,
-    /// What a machine has to have for all of its numbers. What a derived table uses, its needs say.
+    /// Needs of a machine for all of its numbers. A derived table's are those of the tables that it needs.
     pub uses: &'static [Need],
     /// Its columns.
     pub columns: &'static [ColumnSpec],
@@ -26,13 +26,13 @@ pub struct TableSpec {
     pub make: Make,
 }
 
-/// Something that a machine has to have for some of a table's numbers. Which tables use it is theirs to say; what is here and what would
-/// mend it, [`crate::doctor`] says.
+/// Something that a machine must have for some of a table's numbers. Tables declare which of them they use; [`crate::doctor`]
+/// reports what is available and how to fix the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A clock.
+    /// A GPU, for its clock.
     Gpu,
-    /// Another one beside it.
+    /// A second GPU.
     SecondGpu,
     /// A GPU of compute capability 9.0: its wgmma and its copy engine.
     Hopper,
@@ -54,9 +54,10 @@ pub enum Make {
     Measured(fn(&Context) -> Result<FinishedTable>),
     /// From other tables, which the runner finishes first.
     Derived {
-        /// Their names.
+        /// Names of those tables.
         needs: &'static [&'static str],
-        /// Takes a run that has them all: this one on a GPU, a recorded one on the simulator. `None` if there is no such run.
+        /// Called with a run that has them all: this one on a GPU, a recorded one on the simulator. `None` if there is no such
+        /// run.
         from: fn(Option<&Record>) -> Result<FinishedTable>,
     },
 }
@@ -70,11 +71,11 @@ pub struct InSummary {
     pub simulator: &'static str,
 }
 
-/// Of ImageNet's images.
+/// Side of ImageNet's images.
 const SIDE: usize = 224;
 const HURRIED_SIDE: usize = 64;
 
-/// A table's numbers, and what in them is wrong.
+/// A table's numbers, and its errors.
 #[derive(Clone, Debug)]
 pub struct FinishedTable {
     /// The numbers.
@@ -83,15 +84,15 @@ pub struct FinishedTable {
     pub wrong: Vec<String>,
 }
 
-/// What a table is measured with.
+/// Context in which a table is measured.
 pub struct Context {
-    /// Where the kernels run.
+    /// Device for the kernels.
     pub device: Device,
-    /// What networks look at.
+    /// Input of the networks.
     pub photo: Photo,
-    /// Whether what runs on the host is timed once, for a first look.
+    /// Whether host code is timed only once, for a first look.
     pub quick: bool,
-    /// Whether only what the summary shows is measured.
+    /// Whether only the summary's problems are measured.
     pub only_summary: bool,
     limits: OnceCell<Option<Limits>>,
 }
@@ -109,38 +110,38 @@ impl TableSpec {
 }
 
 impl Context {
-    /// For tables on this device.
+    /// Context for tables on this device.
     pub fn new(device: Device, photo: Photo) -> Context {
         Context { device, photo, quick: false, only_summary: false, limits: OnceCell::new() }
     }
 
-    /// For tables of counts: on the simulator, with the course's photo.
+    /// Context for tables of counts: on the simulator, with the course's photo.
     pub fn simulator() -> Context {
         let context = Context::new(Device::sim_with(bench::parts::simulator()), Photo::built_in());
         Context { quick: true, ..context }
     }
 
-    /// For what the summary shows, and no more.
+    /// Context for the summary's problems only.
     pub fn of_summary(device: Device, photo: Photo) -> Context {
         Context { only_summary: true, ..Context::new(device, photo) }
     }
 
-    /// Those of `all` that are to be measured: each, or the one that the summary shows, which is named for this kind of device.
+    /// Elements of `all` to measure: each, or the one that the summary shows, which is named for this kind of device.
     pub fn chosen<T: Copy>(&self, all: &[T], shown: InSummary, name: impl Fn(T) -> String) -> Vec<T> {
         let shown = if self.device.is_sim() { shown.simulator } else { shown.gpu };
         all.iter().copied().filter(|&one| !self.only_summary || name(one) == shown).collect()
     }
 
-    /// The steps of a ladder that are to be measured: all, or, for the summary on a GPU, the one with the title `shown`.
+    /// The steps of a ladder to measure: all, or, for the summary on a GPU, the one with the title `shown`.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn load_steps<M: Method>(&self, ladder: &[Step<M>], shown: &str) -> common::Result<Vec<LoadedStep<M::Loaded>>> {
         let all = !self.only_summary || self.device.is_sim();
         load_steps(ladder.iter().filter(|step| all || step.title() == shown), &self.device)
     }
 
-    /// How to time what runs on the host: as `careful` says, or once.
+    /// How to time host code: as `careful` states, or once.
     pub fn host_bench(&self, careful: Bench) -> Bench {
         if self.quick { Bench { warm_up: 0, repeats: 1, ..careful } } else { careful }
     }
@@ -150,8 +151,8 @@ impl Context {
         self.quick && self.device.is_sim()
     }
 
-    /// The side of images for whole networks: ImageNet's, or a twelfth of the pixels for a first look without a GPU, which a
-    /// [note](Context::side_note) says.
+    /// The side of images for whole networks: ImageNet's, or a twelfth of the pixels for a first look without a GPU, as a
+    /// [note](Context::side_note) states.
     pub fn side(&self) -> usize {
         if self.is_hurried() { HURRIED_SIDE } else { SIDE }
     }
@@ -159,7 +160,7 @@ impl Context {
     /// The photo, or the middle of it, of [`Context::side`].
     ///
     /// # Errors
-    /// None: the photo has this size at least.
+    /// None: the photo is at least this large.
     pub fn image(&self) -> Result<Tensor> {
         let (photo, side) = (self.photo.to_tensor(), self.side());
         let [_, channels, height, width] = photo.dims4()?;
@@ -171,7 +172,7 @@ impl Context {
         Ok(Tensor::from_vec(&[1, channels, side, side], middle)?)
     }
 
-    /// What is to be said of [`Context::side`] below a table.
+    /// Note on [`Context::side`] below a table.
     pub fn side_note(&self) -> Option<String> {
         let note =
             || format!("--quick on the simulator: images of {HURRIED_SIDE} × {HURRIED_SIDE}, of the photo its middle.");
@@ -181,7 +182,7 @@ impl Context {
     /// Up to `limit` devices that work together: the GPU and those after it, or as many simulated ones.
     ///
     /// # Errors
-    /// As [`DeviceGroup::open`].
+    /// Same as [`DeviceGroup::open`].
     pub fn group(&self, limit: usize) -> Result<DeviceGroup> {
         #[cfg(feature = "cuda")]
         if let Some(cuda) = self.device.as_cuda() {
@@ -198,7 +199,7 @@ impl Context {
     /// The device's limits, measured once; `None` on the simulator.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn limits(&self) -> Result<Option<Limits>> {
         if let Some(limits) = self.limits.get() {
             return Ok(*limits);

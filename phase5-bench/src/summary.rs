@@ -1,7 +1,7 @@
-//! The first screen: what each phase bought, by model, beside the best peer of the same arithmetic.
+//! The first screen: the gain of each phase, by model, compared with the best peer of the same arithmetic.
 //!
-//! Every number is one of another table, found there by the names of its rows and columns: of this run on a GPU, of a recorded run
-//! on the simulator, which has no times. The simulator checks and counts a small case of some of them instead.
+//! Every number comes from another table, found there by the names of its rows and columns: of this run on a GPU, of a recorded
+//! run on the simulator, which has no times. The simulator checks and counts a small case of some of them instead.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::tables::peers::{
 };
 use crate::tables::{attention, autoencoder, gemm, linear_relu, peers, resnet, tensor_cores, video};
 
-/// The screen as a run calls it.
+/// Name of the screen in a run.
 pub const SUMMARY: &str = "summary";
 
 const MODEL: ColumnSpec = ColumnSpec::text("model", "model");
@@ -34,15 +34,15 @@ const AHEAD: ColumnSpec = ColumnSpec::number("peer_over_ours", "peer / ours", 2)
 const PEER: ColumnSpec = ColumnSpec::text("peer", "the peer");
 const COLUMNS: &[ColumnSpec] = &[MODEL, CPU, NAIVE, TUNED, FUSED, PEER_TIME, AHEAD, PEER];
 
-/// The stages of a model, in the order in which the phases come to them.
+/// The stages of a model, in the order of the phases.
 const STAGES: [ColumnSpec; 4] = [CPU, NAIVE, TUNED, FUSED];
 
-/// Whose times are compared. Where several rows stand for one thing, the fastest counts.
+/// Implementations whose times are compared. Where several rows stand for one thing, the fastest counts.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// These rows.
     Of(&'static [&'static str]),
-    /// The line above says it, since it is the same in f32.
+    /// See the line above: it is the same in f32.
     Above,
     /// The course has no such version, or does not time it.
     Not,
@@ -53,7 +53,7 @@ enum Stage {
 struct Line {
     model: &'static str,
     table: &'static str,
-    /// The rows that it is about, but for who computes.
+    /// Identity of its rows, except for the implementation.
     about: Vec<(ColumnSpec, Cell)>,
     by: ColumnSpec,
     ms: ColumnSpec,
@@ -191,7 +191,7 @@ fn lines() -> Vec<Line> {
     ]
 }
 
-/// The tables that the lines are from, each once.
+/// The source tables of the lines, each once.
 pub fn tables() -> Vec<&'static str> {
     let mut names = Vec::new();
     for Line { table, .. } in lines() {
@@ -217,7 +217,7 @@ fn short_name<'n>(peer: &'n str, model: &str) -> &'n str {
 }
 
 impl Line {
-    /// What a run measured for it: who, and the time in µs. Empty if the run has no such rows.
+    /// Implementations and times in µs that a run measured for it. Empty if the run has no such rows.
     fn rows<'r>(&self, run: &'r Record) -> Result<Vec<(&'r str, f64)>> {
         let Some(table) = run.table(self.table) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -240,15 +240,15 @@ impl Line {
         Ok(true)
     }
 
-    /// Names of all rows of ours.
+    /// Names of all our rows.
     fn ours(&self) -> Vec<&'static str> {
         let names = self.stages.iter().map(|stage| if let Stage::Of(names) = stage { *names } else { &[] });
         names.flatten().copied().collect()
     }
 }
 
-/// The screen's table. `runs` gives those that have a table, nearest first: a line is from the first that has its rows. `measured` says
-/// that they are of this run.
+/// The screen's table. `runs` returns those that have a table, nearest first: a line is from the first that has its rows.
+/// `measured` means that they are of this run.
 ///
 /// # Errors
 /// If a table lacks a column that the course's have.
@@ -380,7 +380,7 @@ const FEWER: ColumnSpec = ColumnSpec::number("fewer", "× fewer", 2);
 const RIGHT: ColumnSpec = ColumnSpec::number("right", "versions right", 0);
 const COUNTED_COLUMNS: &[ColumnSpec] = &[MODEL, CASE, NAIVE_LANES, OUR_LANES, FEWER, RIGHT, STEPS];
 
-/// What the simulator ran of [`COUNTED`].
+/// Results of the simulator for [`COUNTED`].
 fn counted(run: &Record, seconds: f64) -> Result<Table> {
     let title = format!("run and checked here, on the simulator, in {seconds:.1} s: lane instructions");
     let mut table = TableBuilder::new(title, DeviceKind::Simulator, COUNTED_COLUMNS);
@@ -417,19 +417,19 @@ fn counted(run: &Record, seconds: f64) -> Result<Table> {
     Ok(table.finish())
 }
 
-/// What a screen has.
+/// Contents of a screen.
 pub struct Screen {
     /// One below the other.
     pub tables: Vec<Table>,
-    /// One sentence for each thing that failed or is wrong.
+    /// One sentence for each failure or error.
     pub wrong: Vec<String>,
 }
 
-/// Makes the screen: on a GPU by measuring what it shows, and no more; on the simulator from the runs that the runner has recorded,
-/// with small cases that are run here.
+/// Makes the screen: on a GPU by measuring only what it shows; on the simulator from the runner's recorded runs, with small cases
+/// that are run here.
 ///
 /// # Errors
-/// As [`tabulate`].
+/// Same as [`tabulate`].
 pub fn screen(runner: &mut Runner) -> Result<Screen> {
     let (mut tables, wrong) = if runner.device().is_sim() {
         let summary = tabulate(|table| runner.shelf().with_table(table), false)?;
@@ -457,7 +457,7 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     products.chain(convolutions).chain(LADDER.iter().map(Step::source))
 }
 
-/// As tables write that a result agrees with its reference.
+/// Word in tables for a result that agrees with its reference.
 const OK: &str = "ok";
 const NOT_IN_RUN: &str = "no such version, or not timed";
 const NO_PEER: &str = "no peer was measured";

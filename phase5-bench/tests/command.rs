@@ -30,7 +30,7 @@ fn succeeds(args: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-/// What it says on stderr, with nothing on stdout.
+/// Standard error of a failing command, with nothing on standard output.
 fn fails(args: &[&str], code: i32) -> String {
     let output = bench(args);
     let (stdout, stderr) = texts(&output);
@@ -68,7 +68,7 @@ fn the_list_has_every_table() {
     }
 }
 
-/// What each phase bought, on one screen.
+/// Gain of each phase, on one screen.
 #[test]
 fn without_arguments_there_is_one_screen_from_a_record_and_what_was_run_here() {
     let (text, stderr) = succeeds(&[]);
@@ -209,7 +209,7 @@ fn runs_are_merged_into_a_record_of_the_same_device() {
     assert_eq!(Record::open(record.as_ref()).unwrap(), merged, "a refusal changes nothing");
 }
 
-/// A comparison tells what became more, by its exit status too.
+/// A comparison reports values that became larger, by its exit status too.
 #[test]
 fn a_comparison_has_verdicts_and_an_exit_status() {
     let dir = tempfile::tempdir().unwrap();
@@ -506,7 +506,7 @@ fn help_says_how_to_use_it() {
     }
 }
 
-/// As with `| head -0`: the reader has left before the first table. A run that is not saved stops there, also quietly.
+/// Like `| head -0`: the reader has left before the first table. A run that is not saved stops there, also quietly.
 #[test]
 fn a_run_is_saved_though_nobody_reads_what_it_prints() {
     let dir = tempfile::tempdir().unwrap();

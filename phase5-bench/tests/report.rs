@@ -1,4 +1,4 @@
-//! The report, read as a browser reads it.
+//! The report, parsed as by a browser.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -17,15 +17,15 @@ use phase5_bench::plot;
 use phase5_bench::report::Report;
 use phase5_bench::tables::TABLES;
 
-/// A page taken apart.
+/// A parsed page.
 #[derive(Default)]
 struct Page {
-    /// Elements, in their order, with their attributes.
+    /// Elements, in order, with their attributes.
     elements: Vec<(String, HashMap<String, String>)>,
-    /// Everything that is text, scripts and styles left out.
+    /// All text, without scripts and styles.
     text: String,
     script: String,
-    /// Elements that are open.
+    /// Open elements.
     open: Vec<String>,
     errors: Vec<String>,
 }
@@ -33,7 +33,7 @@ struct Page {
 #[derive(Default)]
 struct Sink(RefCell<Page>);
 
-/// Elements of HTML and of SVG, as plotters writes them, that have no end.
+/// Void elements of HTML and of SVG, as plotters writes them.
 const VOID: [&str; 4] = ["meta", "link", "br", "img"];
 
 impl TokenSink for Sink {
@@ -77,7 +77,7 @@ impl TokenSink for Sink {
 }
 
 impl Page {
-    /// Reads a page that has to be well formed.
+    /// Parses a page, which must be well formed.
     fn read(html: &str) -> Page {
         let input = BufferQueue::default();
         input.push_back(StrTendril::from(html));
@@ -103,7 +103,7 @@ impl Page {
         self.elements.iter().filter_map(|(_, attributes)| attributes.get("id")).map(String::as_str).collect()
     }
 
-    /// That it loads nothing and runs no script but its own.
+    /// Checks that it loads nothing and runs no script but its own.
     fn needs_nothing(&self) {
         for (name, attributes) in &self.elements {
             assert!(!matches!(&**name, "img" | "iframe" | "object" | "embed" | "base" | "form" | "video"), "{name}");
@@ -283,7 +283,7 @@ fn claims_lead_to_the_book_where_it_is_said_to_be() {
     assert!(pages.contains("phase2/linear-relu.html") && pages.contains("phase4/unet.html"), "{pages:?}");
 }
 
-/// What the command says on stderr, and whether it succeeds.
+/// Standard error of the command, and whether it succeeds.
 fn report(args: &[&str]) -> (bool, String) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase5-bench"));
     let output = command.arg("report").args(args).output().unwrap();

@@ -33,7 +33,7 @@ pub enum CommandsError {
     /// The programs can't be found or built, or there is no place for what they write.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -44,12 +44,12 @@ pub enum CommandsError {
     /// No command has all of the words.
     #[error("no page has a command with {0}")]
     None(String),
-    /// Some failed; each has been told.
+    /// Some failed; each has been reported.
     #[error("{failed} of {run} commands failed")]
     Failed {
-        /// How many.
+        /// Number of them.
         failed: usize,
-        /// How many were run.
+        /// Number of commands that were run.
         run: usize,
     },
 }
@@ -57,13 +57,13 @@ pub enum CommandsError {
 /// Which commands to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Those with all of these words; all, if there are none.
+    /// Commands with all of these words; all, if there are none.
     With(Vec<String>),
-    /// Those that stay below [`SHORT`], and that neither the build runs itself nor the tests of phase 5.
+    /// Commands that stay below [`SHORT`], and that are run neither by the build itself nor by the tests of phase 5.
     Rest,
 }
 
-/// A command that takes longer on two cores says so on its page, and then only a run by hand runs it.
+/// A command that takes longer on two cores says so on its page, and is then only run by hand.
 pub const SHORT: Duration = Duration::from_secs(30);
 
 /// The package whose own tests run its command with every table.
@@ -74,9 +74,9 @@ const TABLES: &str = "phase5-bench";
 pub struct Found {
     /// The first time, in the order of the pages.
     pub typed: Typed,
-    /// What the pages show of its output, with their places.
+    /// Parts of its output that the pages show, with their places.
     pub shown: Vec<(String, typed::Shown)>,
-    /// What is to be done.
+    /// How to run it.
     pub way: Way,
 }
 
@@ -123,10 +123,10 @@ impl Found {
     }
 }
 
-/// Runs the chosen commands one after another, and tells each outcome by `tell` as it comes.
+/// Runs the chosen commands one after another, and passes each outcome to `tell`.
 ///
 /// # Errors
-/// As the variants of [`CommandsError`] say: [`CommandsError::Failed`] after the last command.
+/// Same as the variants of [`CommandsError`]: [`CommandsError::Failed`] after the last command.
 pub fn run(book: &Book, choice: &Choice, mut tell: impl FnMut(&str) -> io::Result<()>) -> Result<(), CommandsError> {
     let found: Vec<Found> = found(book)?.into_iter().filter(|found| found.is_chosen(choice)).collect();
     if let (true, Choice::With(words)) = (found.is_empty(), choice) {

@@ -1,4 +1,4 @@
-//! Runs one command as a reader without a GPU would, and compares what it prints with what the pages show.
+//! Runs one command like a reader without a GPU, and compares its output with the pages.
 
 use std::{
     ffi::OsString,
@@ -17,25 +17,25 @@ use super::{
 };
 use crate::simulator;
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ended as it should; the number of pages' parts found in its output.
+    /// It ended as expected; the number of pages' parts found in its output.
     Ran {
-        /// What it took.
+        /// Time taken.
         time: Duration,
-        /// How many tables and listings of pages were compared.
+        /// Number of tables and listings of pages that were compared.
         compared: usize,
     },
-    /// Cargo's tests have it.
+    /// Cargo's tests cover it.
     Tested,
     /// It was not run, for this reason.
     Elsewhere(&'static str),
     /// It took too long, ended otherwise or printed something else.
     Failed {
-        /// What it took.
+        /// Time taken.
         time: Duration,
-        /// What was wrong, a line each.
+        /// The errors, one per line.
         reasons: Vec<String>,
     },
 }
@@ -67,7 +67,7 @@ impl Outcome {
         }
     }
 
-    /// What was wrong.
+    /// The errors.
     pub fn details(&self) -> &[String] {
         match self {
             Outcome::Failed { reasons, .. } => reasons,
@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-/// What a reader puts in place of a word, as a file that is there: names in capitals, and the files that pages call theirs.
+/// Replacements for words that a reader replaces by existing files: names in capitals, and the pages' placeholder files.
 const READERS_FILES: [(&str, &str); 7] = [
     ("PHOTO…", "photo.jpg"),
     ("cat.jpg", "photo.jpg"),
@@ -90,16 +90,16 @@ const READERS_FILES: [(&str, &str); 7] = [
 /// Words for a folder that does not exist yet.
 const NEW_FOLDERS: [&str; 1] = ["CLASS"];
 
-/// Tables that a page shows beside a command that does not print them, or prints them launch by launch.
+/// Tables that a page shows next to a command that does not print them, or prints them launch by launch.
 const BESIDE: [&str; 2] = ["occupancy-limits", "plan-unet"];
 
 /// Options whose value is a file or folder that the command writes.
 const WRITES: [&str; 5] = ["-o", "--out", "--plot", "--reports", "--save"];
 
-/// How much longer than allowed a command may take before it is ended: so that what is told is its own output.
+/// Factor by which a command may exceed its time before it is ended: so that its own output is reported.
 const PATIENCE: u32 = 4;
 
-/// Where commands run: in the workspace, if they name its files, else in a folder of their own, and what they write goes there.
+/// Where commands run: in the workspace, if they name its files, otherwise in their own folder, where their output goes.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
     workspace: &'a Path,
@@ -108,7 +108,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Puts the files that readers bring into `folder`.
+    /// Puts the files that readers supply into `folder`.
     ///
     /// # Errors
     /// If one can't be written.
@@ -211,7 +211,7 @@ impl<'a> Place<'a> {
         Ok((path, arguments.collect()))
     }
 
-    /// A class's repository: exercises whose state is no reader's.
+    /// A class's repository: exercises whose state is not a reader's.
     fn class(&self) -> io::Result<PathBuf> {
         // Inside the workspace's `target` if it can be written to, since NVRTC is looked for from the current folder upwards.
         let class = self.folder.join("class");
@@ -223,7 +223,7 @@ impl<'a> Place<'a> {
         Ok(class)
     }
 
-    /// Whether the tests that a command names are there: the file of `--test`, and in it a name with the filter's word.
+    /// Whether the tests that a command names exist: the file of `--test`, and in it a name with the filter's word.
     fn tested(&self, text: &str) -> Outcome {
         let words: Vec<&str> = text.split_whitespace().collect();
         let folder = |package: &str| {
@@ -286,7 +286,7 @@ struct Ended {
     /// `None` if it was ended.
     status: Option<i32>,
     time: Duration,
-    /// What it wrote to standard output, and then what to standard error.
+    /// Standard output, followed by standard error.
     output: String,
 }
 
@@ -329,7 +329,7 @@ fn everything(mut pipe: impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What of a page's part is not in the output.
+/// Lines or rows of a page's part that are not in the output.
 fn missing(place: &str, shown: &Shown, output: &str) -> Vec<String> {
     match shown {
         Shown::Lines(lines) => {

@@ -1,4 +1,4 @@
-//! Finds the commands that a page tells its readers to type, and what it shows of their output.
+//! Finds the commands that a page tells its readers to type, and the parts of their output that it shows.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ pub struct Typed {
     pub line: usize,
     /// The command in one line, without its comment.
     pub text: String,
-    /// How long its comment says that it takes.
+    /// Time that its comment states.
     pub takes: Option<Duration>,
-    /// What the page shows of its output.
+    /// Parts of its output that the page shows.
     pub shown: Vec<Shown>,
-    /// Whether the build makes what the page shows of it.
+    /// Whether the build makes the shown parts.
     pub is_generated: bool,
 }
 
-/// What a page shows of a command's output.
+/// Output of a command shown on a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Lines, each of which must be in the output.
@@ -32,13 +32,13 @@ pub enum Shown {
 
 /// Languages of code blocks that hold commands.
 const SHELL: [&str; 2] = ["sh", "console"];
-/// What stands before a command in a block that shows its output too.
+/// Prompt before a command in a block that shows its output too.
 const PROMPT: &str = "$ ";
-/// How a command within a sentence begins.
+/// Start of a command within a sentence.
 const WITHIN: &str = "`cargo ";
 
-/// The commands of a page in order: of shell blocks, of blocks of text that begin with a prompt, and `cargo …` in sentences. Generated
-/// parts are left out: the build runs and compares what they show.
+/// The commands of a page in order: of shell blocks, of text blocks that begin with a prompt, and `cargo …` in sentences.
+/// Generated parts are left out: the build runs and compares them.
 pub fn commands(page: &str, markdown: &str) -> Vec<Typed> {
     let lines: Vec<&str> = markdown.lines().collect();
     let generated = generated::regions(markdown).unwrap_or_default();
@@ -87,7 +87,7 @@ fn within(page: &str, line: usize, text: &str, found: &mut Vec<Typed>) {
     }
 }
 
-/// The commands of a shell block whose first line is `line`; a line that ends in a backslash goes on in the next.
+/// The commands of a shell block whose first line is `line`; a line that ends in a backslash continues in the next.
 fn of_block(page: &str, line: usize, block: &[&str], found: &mut Vec<Typed>) {
     let mut begun: Option<(usize, String)> = None;
     for (at, text) in (line..).zip(block) {
@@ -148,7 +148,7 @@ pub fn cells(line: &str) -> Vec<String> {
     inner.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
 }
 
-/// How long a comment says that something takes: `two minutes`, `90 seconds`.
+/// Time that a comment states: `two minutes`, `90 seconds`.
 fn duration(comment: &str) -> Option<Duration> {
     const NUMBERS: [&str; 11] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
     let words: Vec<&str> = comment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();

@@ -1,15 +1,15 @@
 //! How a command of a page is run, or why it is not.
 
-/// What is done with a command.
+/// How to handle a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It runs, and succeeds.
     Succeeds,
     /// It runs and ends with status 1, as its page says.
     Fails,
-    /// It runs in a class's repository, so that nothing changes of what the reader's own has on record, and ends with this status.
+    /// It runs in a class's repository, so that the reader's own records stay unchanged, and ends with this status.
     InClass(i32),
-    /// Cargo's own tests run it; the test must be there.
+    /// Cargo's own tests run it; the test must exist.
     Tests,
     /// It is not run here, for this reason.
     Elsewhere(&'static str),
@@ -17,8 +17,8 @@ pub enum Way {
 
 use Way::{Elsewhere, Fails, InClass, Succeeds, Tests};
 
-/// All exceptions, in one place: the first whose words all occur in the command, in their order, decides. A word that ends in `*` is the
-/// beginning of one. Commands that none of them takes run on the simulator and succeed.
+/// All exceptions, in one place: the first whose words all occur in the command, in order, decides. A word that ends in `*` is a
+/// prefix. All other commands run on the simulator and succeed.
 const EXCEPTIONS: &[(&str, Way)] = &[
     ("cargo test --workspace", Elsewhere("since it is what checks every commit")),
     ("cargo test", Tests),
@@ -73,7 +73,7 @@ const EXCEPTIONS: &[(&str, Way)] = &[
     ("ptr:x+4", Fails),
 ];
 
-/// What is done with a command.
+/// How to handle a command.
 pub fn of(command: &str) -> Way {
     let matches = |pattern: &str| {
         let mut words = command.split_whitespace();

@@ -1,4 +1,4 @@
-//! A block's queries, and the keys and values that pass it by.
+//! A block's queries, and the keys and values that it goes through.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{
     canvas::{Area, Canvas, Look, Stroke, Style},
 };
 
-/// Blocks of queries and pieces of keys that are drawn.
+/// Number of blocks of queries and pieces of keys that are drawn.
 const BLOCKS: usize = 4;
 const PIECES: usize = 6;
 /// The block, and the piece that it works on.

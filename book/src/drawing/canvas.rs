@@ -1,4 +1,4 @@
-//! What pictures are made of: boxes, grids, arrows and texts, in places and looks but without colours.
+//! Elements of pictures: boxes, grids, arrows and texts, with positions and looks but without colours.
 //!
 //! Colours are the page's: each element has a class, and `style.css` gives classes their colours in every theme. A look differs from the
 //! others by its hatching or its outline, too, so that a picture can be read in print. All pictures have one width, in which texts are at
@@ -30,7 +30,7 @@ const MARKS: [&str; 8] = [
     "m-4.4 -1.5h8.8v3h-8.8z",
 ];
 
-/// How an area looks.
+/// Look of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Its edge.
@@ -72,7 +72,7 @@ impl Look {
     }
 }
 
-/// How a line looks.
+/// Look of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
     /// Thin, in the colour of text.
@@ -87,7 +87,7 @@ pub enum Stroke {
     Third,
     /// In the fourth hue, thicker and in dashes and dots.
     Fourth,
-    /// Barely there, as the lines of a grid.
+    /// Barely visible, like the lines of a grid.
     Faint,
 }
 
@@ -105,7 +105,7 @@ impl Stroke {
     }
 }
 
-/// On which side of its place a text lies.
+/// Horizontal alignment of a text at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// It begins there.
@@ -116,23 +116,23 @@ pub enum Anchor {
     End,
 }
 
-/// How a text is set.
+/// Style of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
-    /// Its height.
+    /// Font height.
     pub size: f64,
-    /// Where it lies.
+    /// Alignment.
     pub anchor: Anchor,
-    /// The class that weighs or colours it, if any.
+    /// Class that weights or colours it, if any.
     pub class: &'static str,
 }
 
 impl Style {
-    /// Plain text that begins at its place.
+    /// Plain text that begins at its position.
     pub const START: Style = Style { size: TEXT, anchor: Anchor::Start, class: "" };
-    /// Plain text around its place.
+    /// Plain text centred on its position.
     pub const MIDDLE: Style = Style { anchor: Anchor::Middle, ..Style::START };
-    /// Plain text that ends at its place.
+    /// Plain text that ends at its position.
     pub const END: Style = Style { anchor: Anchor::End, ..Style::START };
 
     /// The same, smaller.
@@ -154,21 +154,21 @@ impl Style {
     }
 }
 
-/// A rectangle's place.
+/// A rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     /// Its left edge.
     pub x: f64,
     /// Its upper edge.
     pub y: f64,
-    /// How wide it is.
+    /// Width.
     pub width: f64,
-    /// How high it is.
+    /// Height.
     pub height: f64,
 }
 
 impl Area {
-    /// With this upper left corner and of this size.
+    /// The rectangle with this upper left corner and this size.
     pub const fn new(x: f64, y: f64, width: f64, height: f64) -> Area {
         Area { x, y, width, height }
     }
@@ -214,7 +214,7 @@ pub struct Canvas {
     has_arrows: bool,
 }
 
-/// Without digits that no screen shows.
+/// Rounds to the digits that a screen shows.
 fn short(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }
@@ -233,7 +233,7 @@ fn number(value: f64) -> String {
 }
 
 impl Canvas {
-    /// An empty one. The name is that of the picture's file, and begins the identifiers in it: it must be unique in the book.
+    /// An empty picture. The name is that of the picture's file, and begins the identifiers in it: it must be unique in the book.
     pub fn new(name: impl Into<String>) -> Canvas {
         Canvas { name: name.into(), elements: Vec::new(), patterns: Vec::new(), has_arrows: false }
     }
@@ -286,7 +286,7 @@ impl Canvas {
         self.text((area.middle(), area.centre() + TEXT * 0.35), Style::MIDDLE, text);
     }
 
-    /// A line of text; the place is that of its base line.
+    /// A line of text; the position is that of its baseline.
     pub fn text(&mut self, (x, y): (f64, f64), style: Style, text: &str) {
         let anchor = match style.anchor {
             Anchor::Start => "start",
@@ -349,7 +349,7 @@ impl Canvas {
             .push(element("rect", [("class", class), ("x", x), ("y", y), ("width", width), ("height", height)]));
     }
 
-    /// The picture, of this height. `alternative` says in words what it shows, `caption` (in HTML) stands below it.
+    /// The picture, of this height. `alternative` describes it in words, `caption` (in HTML) stands below it.
     pub fn finish(self, height: f64, alternative: &str, caption: impl Into<String>) -> Picture {
         let mut document = Document::new();
         document.assign("class", "drawing");

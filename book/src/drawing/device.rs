@@ -62,7 +62,7 @@ fn steps(names: &[&str]) -> Result<Vec<String>, DrawingError> {
     names.iter().map(numbered).collect()
 }
 
-/// Where the steps of phase 1 are.
+/// Draws where the steps of phase 1 are.
 pub fn draw_steps(_: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-phase1");
     let host = Area::new(4.0, 10.0, 112.0, 220.0);

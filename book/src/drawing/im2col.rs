@@ -13,7 +13,7 @@ use super::{
 const IMAGE: usize = 4;
 const WINDOW: usize = 3;
 const OUTPUT: usize = IMAGE - WINDOW + 1;
-/// The output whose window is shown, and the value whose copies are.
+/// The output whose window is shown, and the value whose copies are shown.
 const SHOWN: usize = 1;
 const COPIED: usize = 6;
 

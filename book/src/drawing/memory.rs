@@ -1,4 +1,4 @@
-//! The levels of memory from an SM to the host, with what the records say about their sizes and rates.
+//! The levels of memory from an SM to the host, with their recorded sizes and rates.
 
 use std::path::Path;
 

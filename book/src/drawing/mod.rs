@@ -1,7 +1,7 @@
 //! Pictures that explain: `drawing NAME`, for the names in [`DRAWINGS`].
 //!
-//! A drawing is a file here of some fifty lines, which puts boxes, grids and arrows on a [`canvas::Canvas`]. What it says in numbers it
-//! takes from where they are: sizes of tiles from the kernel's source, rates from a record, shapes from a model's own graph.
+//! A drawing is a file here of some fifty lines, which puts boxes, grids and arrows on a [`canvas::Canvas`]. Its numbers come
+//! from their sources: sizes of tiles from the kernel's source, rates from a record, shapes from a model's own graph.
 
 pub mod canvas;
 pub mod plot;
@@ -38,9 +38,9 @@ pub enum DrawingError {
     /// There is none of that name.
     #[error("no drawing `{name}`; there are: {known}")]
     Unknown {
-        /// As asked for.
+        /// As requested.
         name: String,
-        /// What there is.
+        /// Known names.
         known: String,
     },
     /// A source could not be read.
@@ -62,7 +62,7 @@ pub enum DrawingError {
     Missing {
         /// The source or the table.
         place: String,
-        /// What was looked for.
+        /// The missing item.
         what: String,
     },
 }
@@ -70,7 +70,7 @@ pub enum DrawingError {
 /// One drawing.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing {
-    /// Its name in the markers and, after `drawing-`, that of its file.
+    /// Name in the markers and, after `drawing-`, of its file.
     pub name: &'static str,
     /// Draws it, for the workspace in this folder.
     pub draw: fn(&Path) -> Result<Picture, DrawingError>,
@@ -115,7 +115,7 @@ struct Constants {
 }
 
 impl Constants {
-    /// Of the source at this path in the workspace.
+    /// Constants of the source at this path in the workspace.
     fn of(workspace: &Path, path: &str) -> Result<Constants, DrawingError> {
         let path = workspace.join(path);
         let source = fs::read_to_string(&path).map_err(|source| DrawingError::Read { path: path.clone(), source })?;
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Plots that no page shows, since a phone is too narrow for what stands in them.
+    /// Plots that no page shows, since they do not fit a phone.
     const FOR_REPORTS: [&str; 1] = ["roofline-all"];
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the drawings of models share: a pass that is only recorded, and names and shapes of what it does.
+//! Common code of the drawings of models: a pass that is only recorded, and names and shapes of its operations.
 
 use common::Tensor;
 use phase3_all_layers::nn::{
@@ -26,7 +26,7 @@ pub fn conv(operation: &Operation) -> String {
     }
 }
 
-/// The shape of a node's result, as it is taken first; empty if it never is.
+/// The shape of a node's result at its first use; empty if it is never used.
 pub fn result(graph: &Graph, node: usize) -> Vec<usize> {
     let taken = graph.nodes.iter().flat_map(|node| [Some(&node.x), node.with.as_ref()]).flatten();
     let mut taken = taken.chain(graph.outputs()).filter(|operand| operand.source == Source::Node(node));

@@ -12,14 +12,14 @@ use super::{
 /// A row of scores, in pieces.
 const PIECES: [[f64; 4]; 3] = [[1.0, 3.0, 2.0, 0.0], [2.0, 5.0, 1.0, 4.0], [3.0, 0.0, 2.0, 1.0]];
 
-/// What is known of the row after some pieces.
+/// State of the row after some pieces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct State {
     maximum: f64,
     sum: f64,
 }
 
-/// What a piece does to it: the factor of the old sum, and what the piece adds.
+/// Effect of a piece on the state: the factor of the old sum, and the piece's contribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
     factor: f64,

@@ -1,8 +1,8 @@
 //! Plots of phase 5's record, in the colours of the page: `plot NAME [series "NAME" …] [labels "LABEL" …]`.
 //!
-//! What a plot shows, [`phase5_bench::plot::chart()`] says. Curves and points are told apart by their labels, and each family of series (those
-//! whose names begin alike) has a hue and a kind of line. With `series`, only those of these names are drawn, and with
-//! `labels`, only points of these have theirs; one that ends with `*` stands for all that begin so.
+//! [`phase5_bench::plot::chart()`] provides the data. Curves and points are distinguished by their labels, and each family of
+//! series (those whose names begin alike) has a hue and a kind of line. With `series`, only those of these names are drawn, and
+//! with `labels`, only points of these are labelled; a name that ends with `*` is a prefix.
 
 use std::{collections::HashMap, path::Path};
 
@@ -31,13 +31,13 @@ const HUES: [(&str, Stroke); 5] = [
     ("", Stroke::Plain),
 ];
 
-/// How wide a text is at most, as a multiple of its height and its letters.
+/// Maximum width of a text, as a multiple of its height and its number of letters.
 const LETTER: f64 = 0.56;
 
-/// The plot that `argument` asks for.
+/// The plot described by `argument`.
 ///
 /// # Errors
-/// [`RecordError`] if there is no such record or no plot of the name, or nothing of it in the record.
+/// [`RecordError`] if there is no such record or no plot of the name, or no data for it in the record.
 pub fn picture(workspace: &Path, argument: &str) -> Result<Picture, DrawingError> {
     let syntax = |reason: String| RecordError::Syntax(reason);
     let words = simulator::split(argument).map_err(|error| syntax(error.to_string()))?;
@@ -72,7 +72,7 @@ pub fn picture(workspace: &Path, argument: &str) -> Result<Picture, DrawingError
     }
 }
 
-/// Whether a name is one that is wanted, or begins so.
+/// Whether a name is, or begins with, the wanted one.
 fn is(name: &str, wanted: &str) -> bool {
     wanted.strip_suffix('*').map_or(name == wanted, |beginning| name.starts_with(beginning))
 }
@@ -86,7 +86,7 @@ fn chosen(series: Vec<Series>, wanted: &[&str]) -> Result<Vec<Series>, RecordErr
     Ok(series.into_iter().filter(|series| wanted.iter().any(|wanted| is(&series.name, wanted))).collect())
 }
 
-/// Leaves the labels of these names alone.
+/// Keeps only the labels of these names.
 fn keep_labels(series: &mut [Series], wanted: &[&str]) -> Result<(), RecordError> {
     let mut found = vec![false; wanted.len()];
     for point in series.iter_mut().flat_map(|series| &mut series.points) {
@@ -102,18 +102,18 @@ fn keep_labels(series: &mut [Series], wanted: &[&str]) -> Result<(), RecordError
     }
 }
 
-/// A title without where it was measured, which the caption says, and without marks of code.
+/// A title without the place of measurement, which the caption states, and without code marks.
 fn title(title: &str) -> String {
     title.split(": ").next().unwrap_or_default().replace('`', "")
 }
 
-/// How the bars of a chart lie.
+/// Layout of a chart's bars.
 struct Rows {
-    /// From the top of one to that of the next.
+    /// Distance from the top of one to that of the next.
     step: f64,
-    /// Where bars begin, from left and from the top of their row.
+    /// Start of bars, from the left and from the top of their row.
     bar: (f64, f64),
-    /// Where the base lines of names and labels are, from the top of their row.
+    /// Baselines of names and labels, from the top of their row.
     name: f64,
     label: f64,
 }
@@ -162,7 +162,7 @@ fn bars(mut canvas: Canvas, charts: &[BarChart], what: &str, caption: String) ->
     canvas.finish(y - 8.0, &format!("{what}. {}.", said.join("; ")), caption)
 }
 
-/// Where the values of an axis are.
+/// Positions of an axis's values.
 struct Scale {
     is_logarithmic: bool,
     low: f64,
@@ -172,7 +172,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// For these values, with some room on both sides, between two coordinates.
+    /// A scale for these values, with some margin on both sides, between two coordinates.
     fn of(axis: Axis, values: impl Iterator<Item = f64>, [from, to]: [f64; 2]) -> Scale {
         let (low, high) =
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -192,7 +192,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values that lie on it: of a logarithmic one powers of ten, and their halves and fifths if it is short.
+    /// Round values on it: for a logarithmic one powers of ten, and their halves and fifths if it is short.
     fn ticks(&self) -> Vec<f64> {
         let inside = |value: &f64| (self.low..=self.high).contains(value);
         if self.is_logarithmic {
@@ -211,7 +211,7 @@ impl Scale {
     }
 }
 
-/// A value as an axis has it.
+/// A value formatted for an axis.
 fn tick(value: f64) -> String {
     match value {
         1e6.. => format!("{} M", short(value / 1e6)),
@@ -336,7 +336,7 @@ fn points(mut canvas: Canvas, chart: &PointChart, what: &str, caption: String) -
     canvas.finish(bottom + 8.0, &format!("{what}. {} over {}. {said}.", chart.y.name, chart.x.name), caption)
 }
 
-/// The names of curves, each beside its end or as near to it as the others let it.
+/// Labels of curves, each beside its end or as near to it as the others allow.
 fn label_ends(
     canvas: &mut Canvas,
     series: &[Series],
@@ -375,7 +375,7 @@ fn overlap(a: Area, b: Area) -> bool {
     a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom()
 }
 
-/// What points say, where there is room: beside, above or below them. The highest come first.
+/// Labels of points, where there is room: beside, above or below them. The highest come first.
 fn label_points(
     canvas: &mut Canvas,
     chart: &PointChart,
@@ -384,7 +384,7 @@ fn label_points(
     limits: &[Vec<(f64, f64)>],
     frame: Area,
 ) {
-    /// Pieces of a line, each of which a label keeps clear of.
+    /// Number of pieces of a line, each of which labels avoid.
     const PIECES: u32 = 60;
     let mut taken: Vec<Area> = Vec::new();
     for ends in limits.iter().flat_map(|limit| limit.windows(2)) {

@@ -1,4 +1,4 @@
-//! A thread's part of a block's tile, and what it loads for each i.
+//! A thread's part of a block's tile, and its loads for each i.
 
 use std::path::Path;
 

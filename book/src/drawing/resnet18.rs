@@ -1,4 +1,4 @@
-//! ResNet18's graph, as its own description records it.
+//! ResNet18's graph, recorded from its own description.
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ use super::{
 /// Sides of an image of ImageNet.
 const SIDE: usize = 224;
 
-/// What is drawn as one box.
+/// Operations drawn as one box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     name: String,
-    /// Of its result.
+    /// Shape of its result.
     shape: Vec<usize>,
-    /// What its input is added to its result by, if it is.
+    /// How its input is added to its result, if it is.
     skip: Option<Skip>,
 }
 
@@ -45,7 +45,7 @@ fn recorded() -> Result<Graph, DrawingError> {
     Ok(Graph::record(&network, &[1, 3, SIDE, SIDE])?)
 }
 
-/// The parts of the graph, in their order: each basic block is one, and so is each other layer, but those that only follow a
+/// The parts of the graph, in order: each basic block is one, and so is each other layer, except those that only follow a
 /// convolution.
 fn parts(graph: &Graph) -> Vec<Part> {
     let operation = |node: usize| &graph.nodes[node].operations[0];

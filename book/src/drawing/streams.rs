@@ -1,4 +1,4 @@
-//! Copies and kernels of several chunks: when they would run if each engine did one thing at a time, and when they ran.
+//! Copies and kernels of several chunks: ideal times if each engine did one thing at a time, and measured times.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{
 
 /// Chunks of the step's data.
 const CHUNKS: usize = 8;
-/// What is done with each chunk, in this order, each by an engine of its own; and how it looks.
+/// Operations on each chunk, in order, each by its own engine; and their looks.
 const ENGINES: [(&str, Look); 3] = [("copy in", Look::First), ("kernel", Look::Second), ("copy out", Look::Third)];
 
 /// An operation of a schedule, one unit long.
@@ -22,8 +22,8 @@ struct Operation {
     begins: usize,
 }
 
-/// When each operation begins, if chunks are dealt to streams in turn and queued in their order: after the one before it in its stream
-/// and after what its engine was given earlier.
+/// Start of each operation, if chunks are dealt to streams in turn and queued in order: after the previous one in its stream and
+/// after its engine's earlier work.
 fn schedule(streams: usize, chunks: usize) -> Vec<Operation> {
     let (mut of_stream, mut of_engine) = (vec![0; streams], [0; ENGINES.len()]);
     let mut operations = Vec::new();
@@ -42,7 +42,7 @@ fn units(operations: &[Operation]) -> usize {
     operations.iter().map(|operation| operation.begins + 1).max().unwrap_or(0)
 }
 
-/// Squares that say how the three engines look.
+/// Squares that show the looks of the three engines.
 fn legend(canvas: &mut Canvas, y: f64) {
     for (at, (name, look)) in (0..).zip(ENGINES) {
         let x = 60.0 + 110.0 * f64::from(at);

@@ -9,7 +9,7 @@ use super::{
     canvas::{Area, Canvas, Look, Stroke, Style},
 };
 
-/// Blocks down and across the grid that is drawn, and the one that is enlarged.
+/// Blocks down and across the drawn grid, and the enlarged one.
 const BLOCKS: usize = 3;
 const BLOCK: [usize; 2] = [1, 2];
 /// Lanes of a warp.

@@ -1,4 +1,4 @@
-//! The video U-Net's graph, as its own description records it.
+//! The video U-Net's graph, recorded from its own description.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -21,7 +21,7 @@ use super::{
 /// Sides of the latents.
 const SIDE: usize = 64;
 
-/// What one way through the network does at one resolution.
+/// Work of one way through the network at one resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Work {
     residual: usize,
@@ -29,7 +29,7 @@ struct Work {
     channels: usize,
 }
 
-/// A resolution: on the way down, on the way up, and how many results of the former the latter takes.
+/// A resolution: on the way down, on the way up, and the number of results of the former that the latter uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Level {
     down: Work,
@@ -49,7 +49,7 @@ fn recorded() -> Result<Graph, DrawingError> {
     Ok(config.graph(&shapes_only(config.shapes()), &[1, INPUTS, SIDE, SIDE])?)
 }
 
-/// Counts blocks by side and by way: down until the last result that is kept, up from the first that is taken.
+/// Counts blocks by side and by way: down until the last result that is kept, up from the first that uses one.
 fn shape_of(graph: &Graph) -> Shape {
     let of = |node: usize| &graph.nodes[node].operations[0];
     let joins: Vec<usize> = (0..graph.nodes.len()).filter(|&node| matches!(of(node), Operation::Concatenate)).collect();

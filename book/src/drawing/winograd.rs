@@ -14,7 +14,7 @@ const INPUT: [[i32; 4]; 4] = [[2, 0, -2, 0], [0, 2, 2, 0], [0, -2, 2, 0], [0, 2,
 const WEIGHT: [[i32; 3]; 4] = [[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]];
 const OUTPUT: [[i32; 4]; 2] = [[2, 2, 2, 0], [0, 2, -2, -2]];
 
-/// As it is written: half of `twice`.
+/// Half of `twice`, as text.
 fn half(twice: i32) -> &'static str {
     match twice {
         -2 => "−1",

@@ -1,4 +1,4 @@
-//! What a page of the served book may ask for: the text of a kernel, a run of an edited one, how it goes, and its end.
+//! Requests of the served book's pages: the text of a kernel, a run of an edited one, its progress, and its end.
 //!
 //! A run compiles and executes what it is sent, so only the book's own pages may ask: each request carries a token that only they have,
 //! names this very server as its host, and comes from a page of it. Pages of other origins can't read the book's, and so have no token.
@@ -35,12 +35,12 @@ const BODY_LIMIT: usize = 6 * MOST_BYTES + 1024;
 /// The editor, bundled.
 const EDITOR: &str = include_str!("../../editor/editor.js");
 
-/// What requests are answered with.
+/// State for answering requests.
 #[derive(Clone)]
 pub struct Api {
     /// The runs.
     pub pool: Pool,
-    /// What only the book's pages know.
+    /// Secret of the book's pages.
     pub token: Arc<str>,
     /// `127.0.0.1:3000`, and `localhost:3000`.
     pub hosts: [String; 2],
@@ -50,12 +50,12 @@ pub struct Api {
     pub pages: PathBuf,
 }
 
-/// A run, as a page asks for it.
+/// A run requested by a page.
 #[derive(Deserialize)]
 struct Asked {
     file: String,
     text: String,
-    /// The page whose pictures are to be drawn anew: `/phase2/gemm-naive.html`.
+    /// The page whose pictures are to be drawn again: `/phase2/gemm-naive.html`.
     #[serde(default)]
     page: Option<String>,
     /// The problem's sizes, instead of those of the check.
@@ -63,7 +63,7 @@ struct Asked {
     sizes: Option<Vec<usize>>,
 }
 
-/// A token that no other page can guess: 256 bits, of which the system chose the keys.
+/// A token that no other page can guess: 256 bits, with keys chosen by the system.
 pub fn token() -> Arc<str> {
     use std::hash::BuildHasher;
     let part = |n: u64| format!("{:016x}", RandomState::new().hash_one(n));
@@ -89,7 +89,7 @@ async fn for_the_books_pages(State(api): State<Api>, request: Request, next: Nex
     }
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 fn refusal(api: &Api, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(host) = header(HOST.as_str()).filter(|host| api.hosts.iter().any(|own| own == host)) else {

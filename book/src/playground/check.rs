@@ -1,4 +1,4 @@
-//! Which code of the course checks a kernel: the same that runs the course's own.
+//! Code of the course that checks a kernel: the same that runs the course's own kernels.
 
 use bench::{
     gallery::{Broken, Outcome, Version},
@@ -22,7 +22,7 @@ pub enum Check {
     Step(&'static Step, Option<&'static Trial>),
     /// A part of a later phase's report, after its trial at ragged shapes, if there is one.
     Part(&'static Part, Option<&'static Trial>),
-    /// A trial alone.
+    /// Only a trial.
     Trial(&'static Trial),
     /// A kernel of a gallery, at all its sizes.
     Gallery(&'static Broken, Version),
@@ -46,9 +46,9 @@ fn at_sizes(entry: &Broken, version: Version, sizes: &[usize], device: &Device) 
 /// Result of a check.
 #[derive(Default)]
 pub struct Checked {
-    /// What it printed.
+    /// Printed tables.
     pub tables: Vec<Table>,
-    /// What is wrong with the values.
+    /// Errors in the values, if any.
     pub wrong: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Check {
     /// The check of a kernel, as its head names it.
     ///
     /// # Errors
-    /// In a sentence, why it has none here.
+    /// The reason for having none here, in a sentence.
     pub fn of(kernel: &Kernel<'_>) -> Result<Check, String> {
         let trial = match &kernel.trial {
             Some(TrialName::Named(name)) => trials(kernel.package).iter().find(|trial| trial.name == name),
@@ -121,7 +121,7 @@ impl Check {
     /// Whether these sizes may be run.
     ///
     /// # Errors
-    /// In a sentence, why not.
+    /// The reason against them, in a sentence.
     pub fn admit(self, chosen: &[usize]) -> Result<(), String> {
         let sizes = self.sizes();
         if sizes.is_empty() {
@@ -142,7 +142,7 @@ impl Check {
     /// Runs it at sizes that the reader chose.
     ///
     /// # Errors
-    /// What ended it early; [`Error::Invalid`] for sizes that may not be run.
+    /// Errors that ended it early; [`Error::Invalid`] for sizes that may not be run.
     pub fn run_at(self, device: &Device, chosen: &[usize]) -> Result<Checked> {
         self.admit(chosen).map_err(Error::Invalid)?;
         match self {
@@ -154,11 +154,11 @@ impl Check {
         }
     }
 
-    /// Runs it on the simulator that `sanitising` makes. A part that follows a trial runs on that of `counting`: it is large, and the
-    /// trial has met every rule.
+    /// Runs it on the simulator from `sanitising`. A part that follows a trial runs on the one from `counting`: it is large, and
+    /// the trial has checked every rule.
     ///
     /// # Errors
-    /// What ended it early.
+    /// Errors that ended it early.
     pub fn run(self, sanitising: &Device, counting: &Device) -> Result<Checked> {
         let device = sanitising;
         match self {

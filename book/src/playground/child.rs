@@ -28,20 +28,20 @@ use super::{
     kernels,
 };
 
-/// The hidden option of the command with which such a process begins.
+/// The hidden option of the command that starts such a process.
 pub const OPTION: &str = "--run-kernel";
 
 /// Bytes of device memory.
 const DEVICE_MEMORY: u64 = 1 << 30;
 /// Bytes of this machine's memory that a launch may take.
 const HOST_MEMORY: u64 = 2 << 30;
-/// Bytes of an answer that what registers hold may take.
+/// Maximum bytes of an answer for the contents of registers.
 const REGISTER_BYTES: usize = 3 << 20;
-/// Diagnostics that are told whole.
+/// Maximum number of diagnostics that are reported in full.
 const MOST_MESSAGES: usize = 20;
 
-/// Reads the kernel's name, a line of JSON, from standard input, and writes the outcome, another, to standard output. The process ends when its
-/// standard input does: the server has gone then.
+/// Reads the kernel's name, a line of JSON, from standard input, and writes the outcome, another line, to standard output. The
+/// process ends when its standard input does: the server has gone then.
 ///
 /// # Errors
 /// If there is no name to read, or the answer can't be written.
@@ -147,7 +147,7 @@ fn is_limit(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Budget | FaultKind::TimeLimit | FaultKind::MemoryLimit)
 }
 
-/// What a page shows of a kernel's counts.
+/// A kernel's counts for a page.
 fn counts(kernel: &str, tally: &Tally) -> KernelCounts {
     let Counters {
         warp_instructions,
@@ -180,7 +180,7 @@ fn counts(kernel: &str, tally: &Tally) -> KernelCounts {
     KernelCounts { kernel: kernel.to_owned(), launches: tally.launches, counts }
 }
 
-/// Bits of lanes as a page reads them: `0+1*32` is 0 to 31, `7+0*3` three times 7.
+/// Bits of lanes for a page: `0+1*32` is 0 to 31, `7+0*3` three times 7.
 fn run_lengths(bits: &[u64]) -> String {
     let (mut parts, mut at) = (Vec::new(), 0);
     while let Some(&first) = bits.get(at) {
@@ -195,7 +195,7 @@ fn run_lengths(bits: &[u64]) -> String {
     parts.join(" ")
 }
 
-/// What a page shows of a trace, with `room` bytes for what registers hold.
+/// A trace for a page, with `room` bytes for the contents of registers.
 fn recording(file: &str, trace: &Trace, room: usize) -> Recording {
     let site = |site: &Site| {
         let own = site.file.as_deref().is_some_and(|path| is_file(file, path)).then_some(site.line).flatten();

@@ -1,4 +1,4 @@
-//! What passes between the server and the process that runs a kernel.
+//! Messages between the server and the process that runs a kernel.
 
 use std::path::PathBuf;
 
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 pub struct Job {
     /// The workspace.
     pub workspace: PathBuf,
-    /// Relative to it: `phase1-infra/kernels/01_vector_add.cu`.
+    /// Path relative to it: `phase1-infra/kernels/01_vector_add.cu`.
     pub file: String,
     /// Its text, as edited.
     pub text: String,
     /// The sizes that the reader chose, in the order of the kernel's; `None`: the check's own.
     pub sizes: Option<Vec<usize>>,
-    /// What follows `ptx-sim` in the commands of pictures that are to be drawn, with [`PTX`] for the file.
+    /// Arguments of `ptx-sim` for the pictures to draw, with [`PTX`] for the file.
     pub pictures: Vec<Vec<String>>,
 }
 
 /// Stands for the PTX file in the arguments of a picture.
 pub const PTX: &str = "{ptx}";
 
-/// What the process is told.
+/// Input of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// As in [`Job`].
+    /// Same as in [`Job`].
     pub workspace: PathBuf,
-    /// As in [`Job`].
+    /// Same as in [`Job`].
     pub file: String,
-    /// As in [`Job`].
+    /// Same as in [`Job`].
     #[serde(default)]
     pub sizes: Option<Vec<usize>>,
-    /// Where the PTX is wanted, if it is.
+    /// Path for the PTX, if it is wanted.
     pub ptx: Option<PathBuf>,
 }
 
@@ -54,30 +54,30 @@ pub enum Verdict {
     Missing,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// In a word.
     pub verdict: Verdict,
-    /// In a sentence.
+    /// Summary in a sentence.
     pub summary: String,
-    /// What is wrong with the values, or the compiler's log.
+    /// Errors in the values, or the compiler's log.
     pub details: Vec<String>,
-    /// What the compiler or the sanitiser says of single lines.
+    /// Messages of the compiler or the sanitiser about single lines.
     pub messages: Vec<Message>,
-    /// What the kernels of the file cost, by name.
+    /// Counts of the file's kernels, by name.
     pub counts: Vec<KernelCounts>,
     /// The tables that the check printed.
     pub tables: Vec<String>,
-    /// What a block of each kernel did, step by step, in an early launch.
+    /// Steps of a block of each kernel in an early launch.
     #[serde(default)]
     pub recordings: Vec<Recording>,
-    /// The page's pictures of this kernel, drawn anew: each an SVG, or why there is none.
+    /// The page's pictures of this kernel, drawn again: each an SVG, or why there is none.
     #[serde(default)]
     pub pictures: Vec<Result<String, String>>,
 }
 
-/// Something about a line.
+/// A message about a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Message {
     /// The line of the edited file; `None` if it is about another place.
@@ -90,18 +90,18 @@ pub struct Message {
     pub rendered: String,
 }
 
-/// What the launches of a kernel cost.
+/// Counts of a kernel's launches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KernelCounts {
     /// The kernel's name.
     pub kernel: String,
-    /// How often it was launched.
+    /// Number of launches.
     pub launches: u64,
-    /// What was counted, by what a page calls it.
+    /// Counts by their names in a page.
     pub counts: Vec<(String, u64)>,
 }
 
-/// What a block did, step by step.
+/// Steps of a block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recording {
     /// The kernel's name.
@@ -110,37 +110,37 @@ pub struct Recording {
     pub threads: [u32; 3],
     /// The instructions.
     pub sites: Vec<RecordedSite>,
-    /// What the warps executed, in order.
+    /// Steps of the warps, in order.
     pub steps: Vec<RecordedStep>,
     /// The registers that they wrote.
     pub registers: Vec<RecordedRegister>,
-    /// How many of the steps have what they left in registers.
+    /// Number of steps that have their register values.
     pub registers_until: usize,
-    /// How many steps there were beyond those.
+    /// Number of steps beyond those.
     pub missed: u64,
 }
 
 /// An instruction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordedSite {
-    /// The line of the edited file, if it is of that.
+    /// The line of the edited file, if it is from that file.
     pub line: Option<u32>,
     /// Its source line, if it is known.
     pub text: Option<String>,
-    /// As the PTX has it.
+    /// Text of the instruction in the PTX.
     pub instruction: String,
 }
 
 /// A register.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordedRegister {
-    /// As the PTX has it, and the function if that is not the kernel: `%r5`, `%r5 of helper`.
+    /// Name in the PTX, and the function if that is not the kernel: `%r5`, `%r5 of helper`.
     pub name: String,
     /// The site that wrote it first.
     pub site: u32,
 }
 
-/// What a step left in a register.
+/// A register's value after a step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordedWrite {
     /// Index into the registers.
@@ -149,7 +149,7 @@ pub struct RecordedWrite {
     pub ty: String,
     /// The lanes that wrote it, a bit per lane.
     pub lanes: u32,
-    /// Their bits in hexadecimal, lowest lane first; `a+d*n` is `n` lanes from `a` on, each with `d` more than the one before.
+    /// Their bits in hexadecimal, lowest lane first; `a+d*n` is `n` lanes from `a` on, each with `d` more than the previous one.
     pub bits: String,
 }
 
@@ -162,13 +162,13 @@ pub struct RecordedStep {
     pub site: u32,
     /// Lanes that run together, a bit per lane.
     pub mask: u32,
-    /// Those that take part: whose predicate holds, who jump or who end.
+    /// Lanes that take part: whose predicate holds, that jump or that end.
     pub active: u32,
     /// `branch`, `barrier` or `exit`.
     pub event: Option<String>,
     /// The access to memory, if it is one.
     pub access: Option<RecordedAccess>,
-    /// What it left in registers.
+    /// Registers that it wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<RecordedWrite>,
 }
@@ -191,7 +191,7 @@ pub struct RecordedAccess {
 }
 
 impl Outcome {
-    /// Without more to say than this.
+    /// An outcome with only a verdict and a summary.
     pub fn only(verdict: Verdict, summary: impl Into<String>) -> Outcome {
         let summary = summary.into();
         Outcome {

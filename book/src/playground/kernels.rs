@@ -1,18 +1,18 @@
-//! The files that may be edited: kernels of the course that some code of it checks; and the pictures that pages have of them.
+//! Files that may be edited: kernels of the course that some code of it checks; and the pages' pictures of them.
 
 use std::{fs, path::Path};
 
 use super::{check::Check, job::PTX};
 use crate::{rerun::Kernel, simulator};
 
-/// Bytes that a kernel's text may have; the longest of the course has a tenth.
+/// Maximum bytes of a kernel's text; the longest of the course has a tenth.
 pub const MOST_BYTES: usize = 256 << 10;
 
 /// Whether `file` names a kernel that can be run, wherever it comes from: one folder `kernels` of a package of the course, and a plain
 /// name in it.
 ///
 /// # Errors
-/// In a sentence, why it can't.
+/// The reason why it can't, in a sentence.
 pub fn check_of(workspace: &Path, file: &str) -> Result<Check, String> {
     let is_plain = |part: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -32,17 +32,17 @@ pub fn check_of(workspace: &Path, file: &str) -> Result<Check, String> {
 /// The text as it is in the workspace.
 ///
 /// # Errors
-/// In a sentence, why it can't be read.
+/// The reason why it can't be read, in a sentence.
 pub fn text(workspace: &Path, file: &str) -> Result<String, String> {
     let text = fs::read_to_string(workspace.join(file)).map_err(|error| format!("cannot read {file}: {error}"))?;
     Ok(text.replace("\r\n", "\n"))
 }
 
-/// Pictures of one kernel that a run draws anew.
+/// Maximum number of pictures of one kernel that a run draws again.
 const MOST_PICTURES: usize = 4;
 
-/// The arguments for `ptx-sim` of the pictures of `file` in a page, which is called as the browser calls it: `/phase2/gemm-naive.html`.
-/// None for what is no page.
+/// The arguments for `ptx-sim` of the pictures of `file` in a page, given by its path in the browser: `/phase2/gemm-naive.html`.
+/// None if it is not a page.
 pub fn pictures(pages: &Path, page: &str, file: &str) -> Vec<Vec<String>> {
     let Some(name) = page.trim_start_matches('/').strip_suffix(".html") else { return Vec::new() };
     let is_plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');

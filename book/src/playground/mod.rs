@@ -1,4 +1,4 @@
-//! Kernels that a reader edits in the served book: run on the simulator by the course's own checks, each in a process of its own.
+//! Kernels that a reader edits in the served book: run on the simulator by the course's own checks, each in its own process.
 //!
 //! - [`job`]: what passes between the server and such a process
 //! - [`check`]: which code of the course checks a kernel

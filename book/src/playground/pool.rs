@@ -1,4 +1,4 @@
-//! Runs of kernels: a queue with an end, and for each a process with limits that can be ended at any time.
+//! Runs of kernels: a bounded queue, and for each a process with limits that can be ended at any time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,39 +21,40 @@ use super::{
     job::{Job, Outcome, PTX, Task, Verdict},
 };
 
-/// How often a process is looked at.
+/// Interval at which a process is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Bytes of a process's answer.
+/// Maximum bytes of a process's answer.
 const MOST_OUTPUT: u64 = 8 << 20;
-/// Finished runs that can still be asked for.
+/// Number of finished runs that can still be queried.
 const MOST_FINISHED: usize = 32;
 
-/// The limits of a run, and how many there may be.
+/// The limits of a run, and the maximum number of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// From its beginning to its end.
     pub time: Duration,
-    /// Bytes that its process may take.
+    /// Maximum bytes of its process.
     pub memory: u64,
     /// Warp instructions of one launch.
     pub instructions: u64,
-    /// Runs that wait for their turn.
+    /// Number of runs that may wait.
     pub waiting: usize,
 }
 
 impl Default for Limits {
-    /// Two minutes (the course's longest check takes half of one), 3 GiB, 2²⁶ warp instructions (some ten times what the course's largest launch takes), 8 that wait.
+    /// Two minutes (the course's longest check takes half of one), 3 GiB, 2²⁶ warp instructions (some ten times the course's
+    /// largest launch), 8 waiting runs.
     fn default() -> Limits {
         Limits { time: Duration::from_secs(120), memory: 3 << 30, instructions: 1 << 26, waiting: 8 }
     }
 }
 
-/// Where a run is.
+/// Stage of a run.
 #[derive(Clone, Debug)]
 pub enum Stage {
-    /// This many are before it.
+    /// Number of runs before it.
     Waiting(usize),
-    /// It began so long ago.
+    /// Time since it began.
     Running(Duration),
     /// It has ended.
     Done(Box<Outcome>),
@@ -85,10 +86,10 @@ struct Running {
 }
 
 impl Pool {
-    /// A pool whose processes are of `program`, this very command.
+    /// A pool whose processes run `program`, this very command.
     ///
     /// # Errors
-    /// If the system has no thread for it.
+    /// If the system cannot start a thread for it.
     pub fn start(program: PathBuf, limits: Limits) -> io::Result<Pool> {
         let shared = Arc::new(Shared { program, limits, state: Mutex::default(), changed: Condvar::new() });
         let pool = Pool(Arc::clone(&shared));
@@ -109,7 +110,7 @@ impl Pool {
         Some(id)
     }
 
-    /// Where a run is; `None` if there is no such run, or it ended long ago.
+    /// Stage of a run; `None` if there is no such run, or it ended long ago.
     pub fn stage(&self, id: u64) -> Option<Stage> {
         let state = self.0.state();
         if let Some(outcome) = state.finished.get(&id) {
@@ -121,7 +122,7 @@ impl Pool {
         state.waiting.iter().position(|(waiting, _)| *waiting == id).map(Stage::Waiting)
     }
 
-    /// Ends a run, and with it its process. False if it was not to be ended any more.
+    /// Ends a run, and with it its process. False if it had already ended.
     pub fn cancel(&self, id: u64) -> bool {
         let mut state = self.0.state();
         if let Some(at) = state.waiting.iter().position(|(waiting, _)| *waiting == id) {
@@ -152,7 +153,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one run after the other.
+    /// Runs one job after the other.
     fn work(&self) {
         loop {
             let mut state = self.state();
@@ -174,7 +175,7 @@ impl Shared {
         }
     }
 
-    /// Runs a job in a process of its own, whose only traces are in a folder that goes with it.
+    /// Runs a job in its own process, whose only traces are in a folder that is deleted with it.
     fn run(&self, job: &Job, stop: &AtomicBool) -> io::Result<Outcome> {
         let folder = tempfile::tempdir()?;
         let edits = folder.path().join("edits");
@@ -210,7 +211,7 @@ impl Shared {
         Ok(outcome)
     }
 
-    /// What `ptx-sim` draws.
+    /// Picture drawn by `ptx-sim`.
     fn picture(
         &self,
         arguments: &[String],
@@ -236,8 +237,8 @@ impl Shared {
         })
     }
 
-    /// What a command prints, or why it was ended. `input` is a line for it; its standard input stays open then, so that it ends with
-    /// this process.
+    /// Output of a command, or why it was ended. `input` is a line for it; its standard input then stays open, so that it ends
+    /// with this process.
     fn output(
         &self,
         command: &mut Command,
@@ -287,7 +288,7 @@ impl Shared {
     }
 }
 
-/// A process that is gone when this is.
+/// A process that is ended when this is dropped.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -300,7 +301,7 @@ impl Drop for Guarded {
 /// This very command.
 ///
 /// # Errors
-/// If the system does not say where it is.
+/// If the system does not report its path.
 pub fn program() -> io::Result<PathBuf> {
     env::current_exe()
 }

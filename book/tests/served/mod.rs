@@ -23,7 +23,7 @@ pub struct Served {
     pub address: String,
 }
 
-/// What a page asks of its reader: a prediction, with a question in between.
+/// Markdown of a page with a prediction, with a question in between.
 const ASKING: &str = "## Your prediction\n\nHow many?\n\n<form class=\"question\" data-answer=\"4\"><input name=\"answer\"><button>Check</button>\
     <output></output></form>\n<details><summary>Answer</summary>\n\nFour.\n\n</details>\n\nAnd how fast?\n\n## Prediction\n\nFast.\n";
 
@@ -32,7 +32,7 @@ impl Served {
         Served::with(Limits::default())
     }
 
-    /// Whose runs have these limits.
+    /// A server whose runs have these limits.
     pub fn with(limits: Limits) -> Served {
         let folder = TempDir::new().unwrap();
         let root = folder.path().join("book");
@@ -82,7 +82,7 @@ impl Served {
         stream
     }
 
-    /// All that is answered to these bytes.
+    /// The whole answer to these bytes.
     pub fn answer(&self, request: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();

@@ -15,7 +15,7 @@ use crate::{gpu, run, show};
 /// The hidden subcommand that answers a job.
 pub const SUBCOMMAND: &str = "run-job";
 
-/// How long compiling and running a file may take.
+/// Maximum time to compile and run a file.
 pub const TIME: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 2 << 30;
 const OUTPUT: u64 = 4 << 20;
@@ -91,7 +91,7 @@ pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outc
     }
 }
 
-/// The other side: reads a job and answers it.
+/// The child's side: reads a job and writes its outcome.
 ///
 /// # Errors
 /// If there is no job to read.

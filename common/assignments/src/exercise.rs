@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::tasks::{self, Sizes};
 
-/// What is in `exercise.toml`.
+/// Contents of `exercise.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exercise {
-    /// What the command line calls it.
+    /// Name on the command line.
     pub id: String,
-    /// What is to be done, in a few words.
+    /// The task in a few words.
     pub title: String,
-    /// What is to be done and why it is worth knowing, in two to four sentences of Markdown.
+    /// The task and why it is worth knowing, in two to four sentences of Markdown.
     pub goal: String,
     /// The book's page that teaches it.
     pub page: String,
     /// Exercises that come before.
     #[serde(default)]
     pub prerequisites: Vec<String>,
-    /// What [`crate::tasks::find`] finds.
+    /// Name of the task, for [`crate::tasks::find`].
     pub task: String,
     /// The kernel's name.
     pub kernel: String,
@@ -36,21 +36,21 @@ pub struct Exercise {
     pub counts: Sizes,
     /// The size at which times are measured on a GPU; that of `counts` if `None`.
     pub bench: Option<Sizes>,
-    /// What a GPU's times are compared with, beside the solution's.
+    /// Library that a GPU's times are compared with, beside the solution's.
     pub library: Option<Library>,
-    /// How many times as long as the solution a kernel may take on a GPU, for `points.speed`.
+    /// Maximum time on a GPU, as a multiple of the solution's, for `points.speed`.
     pub speed: Option<f64>,
-    /// What each part of the verdict is worth.
+    /// Points of each part of the verdict.
     pub points: Points,
-    /// What the kernel may cost, as multiples of what the solution costs.
+    /// Budget of each count, as a multiple of the solution's cost.
     #[serde(default)]
     pub budget: BTreeMap<Count, f64>,
     /// From a nudge to nearly the answer.
     pub hints: Vec<String>,
-    /// What the solution costs, for a class whose folders have no solutions.
+    /// Costs of the solution, for a class whose folders have no solutions.
     #[serde(default)]
     pub costs: BTreeMap<Count, u64>,
-    /// For each file in `wrong`, what must be found.
+    /// For each file in `wrong`, the expected finding.
     #[serde(default)]
     pub wrong: BTreeMap<String, Expected>,
     /// The folder.
@@ -62,18 +62,18 @@ pub struct Exercise {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Points {
-    /// For right values in every case.
+    /// Points for right values in every case.
     pub correct: u32,
-    /// If the sanitiser finds nothing.
+    /// Points if the sanitiser finds nothing.
     pub clean: u32,
-    /// If all counts are within the budget.
+    /// Points if all counts are within the budget.
     pub budget: u32,
-    /// If it is fast enough; only where there is a GPU.
+    /// Points if it is fast enough; only if there is a GPU.
     #[serde(default)]
     pub speed: u32,
 }
 
-/// What a library does as well.
+/// A library that does the same work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Library {
@@ -84,7 +84,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// As `exercise.toml` has it.
+    /// Name in `exercise.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Library::Copy => "copy",
@@ -93,7 +93,7 @@ impl Library {
     }
 }
 
-/// Why a wrong submission fails.
+/// Reason why a wrong submission fails.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
@@ -103,7 +103,7 @@ pub struct Expected {
     pub reason: String,
 }
 
-/// What the simulator counts.
+/// A count of the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Count {
@@ -119,13 +119,13 @@ pub enum Count {
     Atomics,
     /// Passes through shared memory.
     Passes,
-    /// Those that bank conflicts add.
+    /// Extra passes caused by bank conflicts.
     Conflicts,
     /// Atomics on shared memory, counted once per warp.
     SharedAtomics,
     /// Arrivals of a warp at a barrier of its block.
     Barriers,
-    /// Branches at which lanes of a warp parted.
+    /// Branches at which lanes of a warp diverged.
     Divergence,
     /// Waits of a warp that leave none of its `cp.async` copies under way.
     Drains,
@@ -150,7 +150,7 @@ impl Count {
         Count::Local,
     ];
 
-    /// As a verdict calls it.
+    /// Name in a verdict.
     pub fn name(self) -> &'static str {
         match self {
             Count::Instructions => "instructions",
@@ -168,7 +168,7 @@ impl Count {
         }
     }
 
-    /// Its value among all counters.
+    /// The count's value in `counters`.
     pub fn of(self, counters: &Counters) -> u64 {
         let c = counters;
         match self {

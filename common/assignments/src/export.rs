@@ -20,19 +20,19 @@ const TITLE: ColumnSpec = ColumnSpec::text("title", "title");
 const POINTS: ColumnSpec = ColumnSpec::number("points", "points", 0);
 const FOLDER: ColumnSpec = ColumnSpec::text("folder", "folder");
 
-/// What a class gets.
+/// Contents of a class's repository.
 pub struct Class<'a> {
     /// In order.
     pub exercises: &'a [&'a Exercise],
     /// The words that chose them; none for all.
     pub only: &'a [String],
-    /// Where the course can be cloned from.
+    /// URL from which the course can be cloned.
     pub repository: Option<&'a str>,
     /// Whether solutions are handed out.
     pub with_solutions: bool,
 }
 
-/// Writes the repository: a README, a workflow that grades, and the exercises as nobody has touched them.
+/// Writes the repository: a README, a workflow that grades, and untouched copies of the exercises.
 ///
 /// # Errors
 /// If the folder is not empty or cannot be written, or a solution whose costs must be told does not run.
@@ -81,7 +81,7 @@ fn description(class: &Class, exercise: &Exercise, grader: &Grader) -> Result<St
     Ok(toml::to_string_pretty(&table)?)
 }
 
-/// What the solution costs at most: some costs depend on the inputs.
+/// Maximum costs of the solution: some costs depend on the inputs.
 fn costs(exercise: &Exercise, grader: &Grader) -> Result<BTreeMap<Count, u64>> {
     let mut most = BTreeMap::new();
     for seed in 1..=4 {

@@ -1,6 +1,6 @@
-//! Values and times on a GPU: what happens in the process of its own for `--device cuda`.
+//! Values and times on a GPU: the child process's work for `--device cuda`.
 //!
-//! Nothing guards a GPU as the simulator guards its memory, so a kernel comes here only after it was right and clean there.
+//! Nothing guards a GPU as the simulator guards its memory, so a kernel runs here only once it was right and clean there.
 
 use anyhow::{Context, Result};
 use bench::peer::Cublas;
@@ -12,7 +12,7 @@ use crate::job::{CaseOutcome, GpuRequest, Job, Outcome, Spread, Times};
 use crate::run::{self, Given};
 use crate::tasks::{self, Argument, Case, Sizes};
 
-/// The kernel's time is of this many runs, each with a cold cache.
+/// Settings for the kernel's time: this many runs, each with a cold cache.
 const BENCH: fn() -> Bench = || Bench { queue: Queue::Cold, ..Bench::default() };
 
 /// Runs a job on a GPU.
@@ -82,7 +82,7 @@ fn bytes(argument: &Argument) -> u64 {
     }
 }
 
-/// The driver's copy of half as many bytes, which reads and writes as many in all.
+/// Time of the driver's copy of half as many bytes, which reads and writes `bytes` in all.
 fn copy(device: &Device, bytes: u64) -> Result<Timing> {
     let stream = device.stream();
     let from = stream.alloc_zeros::<u8>((bytes / 2) as usize)?;
@@ -90,7 +90,7 @@ fn copy(device: &Device, bytes: u64) -> Result<Timing> {
     Ok(BENCH().measure(&stream, || stream.memcpy_dtod(&from, &mut to))?)
 }
 
-/// cuBLAS's product of the first two inputs, matrices of f32.
+/// Time of cuBLAS's product of the first two inputs, matrices of f32.
 fn gemm(device: &Device, args: &[Argument]) -> Result<Timing> {
     let mut inputs = args.iter().filter_map(|argument| match argument {
         Argument::Input(tensor) => Some(tensor),

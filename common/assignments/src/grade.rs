@@ -20,21 +20,21 @@ use crate::{child, scan};
 pub struct Grader {
     /// The command itself, to run kernels in processes of their own.
     pub program: PathBuf,
-    /// For the inputs.
+    /// Seed of the inputs.
     pub seed: u64,
-    /// How long compiling and running a file may take.
+    /// Maximum time to compile and run a file.
     pub time: Duration,
     /// The GPU that kernels run on too, after the simulator.
     pub gpu: Option<DeviceChoice>,
-    /// What solutions cost, by folder.
+    /// Costs of solutions, by folder.
     solutions: Mutex<HashMap<PathBuf, BTreeMap<Count, u64>>>,
-    /// How long they take on the GPU, by folder.
+    /// Times of solutions on the GPU, by folder.
     times: Mutex<HashMap<PathBuf, Times>>,
-    /// Its holder has the GPU to itself.
+    /// Held while one thread has the GPU to itself.
     alone: Mutex<()>,
 }
 
-/// What a file is worth, and why.
+/// Points of a file, and the reasons.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// The exercise.
@@ -43,7 +43,7 @@ pub struct Verdict {
     pub seed: u64,
     /// In order.
     pub parts: Vec<Part>,
-    /// What the kernel printed in the first case in which it printed something, and which case that is.
+    /// Output of the first case in which the kernel printed something, and which case that is.
     pub printed: Option<String>,
 }
 
@@ -54,9 +54,9 @@ pub struct Part {
     pub name: &'static str,
     /// Points.
     pub points: u32,
-    /// Points that it can give.
+    /// Maximum points.
     pub of: u32,
-    /// Why.
+    /// The reason.
     pub detail: String,
 }
 
@@ -66,7 +66,7 @@ impl Verdict {
         self.parts.iter().map(|part| part.points).sum()
     }
 
-    /// Points that there are.
+    /// Maximum points.
     pub fn full(&self) -> u32 {
         self.parts.iter().map(|part| part.of).sum()
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Grader {
-    /// With that seed, else a fresh one.
+    /// Uses that seed, or a fresh one.
     pub fn new(program: PathBuf, seed: Option<u64>) -> Grader {
         let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) >> 32);
         Grader {
@@ -202,10 +202,10 @@ impl Grader {
         Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed })
     }
 
-    /// What a file costs by its lines, and a picture. `Err` inside: why there is nothing to show.
+    /// Returns the costs of a file by its lines, and a picture. `Err` inside: why there is nothing to show.
     ///
     /// # Errors
-    /// As [`Grader::grade`].
+    /// Same as [`Grader::grade`].
     pub fn show(&self, exercise: &Exercise, file: &Path, request: ShowRequest) -> Result<Result<Shown, String>> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
         if let Some(refusal) = scan::refusal(&text, &exercise.kernel) {
@@ -231,7 +231,7 @@ impl Grader {
         }
     }
 
-    /// No points, and why.
+    /// A verdict of no points, with the reason.
     pub fn nothing(&self, exercise: &Exercise, why: String) -> Verdict {
         let points = exercise.points;
         let mut parts = vec![("correct", points.correct), ("clean", points.clean), ("budget", points.budget)];
@@ -243,7 +243,7 @@ impl Grader {
         Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed: None }
     }
 
-    /// How many times as long as the solution a kernel may take; `None` where there is no GPU or, as in a class, no solution.
+    /// Maximum time as a multiple of the solution's; `None` if there is no GPU or, as in a class, no solution.
     fn speed(&self, exercise: &Exercise) -> Option<f64> {
         self.gpu.and(exercise.speed).filter(|_| exercise.file("solution.cu").exists())
     }
@@ -276,16 +276,16 @@ impl Grader {
         Ok(tried)
     }
 
-    /// How long a file's kernel and what it is compared with take on a GPU. The file was right and clean on the simulator.
+    /// Times of a file's kernel and its comparison on a GPU. The file was right and clean on the simulator.
     ///
     /// # Errors
-    /// As [`Grader::grade`], and if there is no such GPU.
+    /// Same as [`Grader::grade`], and if there is no such GPU.
     pub fn bench(&self, exercise: &Exercise, file: &Path, gpu: DeviceChoice) -> Result<Outcome> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
         self.run_on_gpu(exercise, &text, gpu, true)
     }
 
-    /// How long the solution takes on a GPU.
+    /// Times of the solution on a GPU.
     ///
     /// # Errors
     /// If it cannot be run there.
@@ -312,7 +312,7 @@ impl Grader {
         child::run(&self.program, &job, self.time, false)
     }
 
-    /// The counts that are above their budgets, a line each.
+    /// Counts above their budgets, one line each.
     fn over_budget(&self, exercise: &Exercise, counts: &BTreeMap<Count, u64>) -> Result<Option<String>> {
         if exercise.budget.is_empty() {
             return Ok(None);
@@ -336,10 +336,10 @@ impl Grader {
         Ok(Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty()))
     }
 
-    /// What the solution costs.
+    /// Costs of the solution.
     ///
     /// # Errors
-    /// If it does not run, or is neither here nor are its costs told.
+    /// If it does not run, or if neither the solution nor its costs are available.
     pub fn solution(&self, exercise: &Exercise) -> Result<BTreeMap<Count, u64>> {
         let known = self.solutions.lock().unwrap_or_else(PoisonError::into_inner).get(&exercise.dir).cloned();
         if let Some(known) = known {
@@ -358,23 +358,23 @@ impl Grader {
     }
 }
 
-/// Of a part that depends on others.
+/// Detail of a part that depends on others.
 const LATER: &str = "not judged until the parts above pass";
 
-/// What a GPU says.
+/// Result of a run on a GPU.
 #[derive(Default)]
 struct Tried {
-    /// What is wrong with the values.
+    /// Errors in the values, if any.
     wrong: Option<String>,
-    /// Where they are right.
+    /// Remark, if the values are right.
     remark: String,
     /// The time.
     speed: String,
-    /// Why it is too long.
+    /// Reason why it is too slow.
     slow: Option<String>,
 }
 
-/// What may be spent of a count of which the solution takes `base`.
+/// Budget of a count for which the solution takes `base`.
 pub fn allowed(base: u64, ratio: f64) -> u64 {
     (base as f64 * ratio) as u64
 }
@@ -408,10 +408,10 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Whether the files of an exercise give what they should: one line for each, with what is wrong with it, if anything.
+/// Checks that an exercise's files give what they should: one line per file, with the error, if any.
 ///
 /// # Errors
-/// As [`Grader::grade`].
+/// Same as [`Grader::grade`].
 pub fn author(grader: &Grader, exercise: &Exercise, skeleton: &str) -> Result<Vec<(String, Result<Verdict, String>)>> {
     let mut lines = Vec::new();
     let solution = grader.grade(exercise, &exercise.file("solution.cu"))?;

@@ -1,10 +1,10 @@
 //! Exercises that check and grade themselves: a reader fills a gap in a kernel, and the simulator says whether it is right, clean and
 //! cheap enough.
 //!
-//! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); what its kernel is given and must give back is a task of
-//! [`tasks`]. A reader's kernel is looked over by [`scan`], then a [`job`] for a process of its own ([`child`]): [`run`] checks it,
-//! [`show`] counts it by line and draws it, and on a GPU [`gpu`] measures its time. [`grade`] gives the points. [`store`] remembers what
-//! a reader has done. A [`question`] of the book has its answer from the simulator, too.
+//! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); a task of [`tasks`] gives its kernel's inputs and
+//! expected outputs. A reader's kernel is checked by [`scan`], then becomes a [`job`] for a process of its own ([`child`]):
+//! [`run`] checks it, [`show`] counts it by line and draws it, and on a GPU [`gpu`] measures its time. [`grade`] gives the
+//! points. [`store`] remembers a reader's progress. A [`question`] of the book has its answer from the simulator, too.
 
 pub mod child;
 pub mod exercise;

@@ -105,7 +105,7 @@ enum Command {
         /// The exercise's folder
         path: PathBuf,
     },
-    /// For the book: what its pages show of each exercise, as JSON
+    /// For the book: the pages' view of each exercise, as JSON
     #[command(hide = true)]
     Describe,
     #[command(name = child::SUBCOMMAND, hide = true)]

@@ -12,25 +12,25 @@ use serde::Deserialize;
 
 use crate::run::BUDGET;
 
-/// What a question's file says.
+/// Contents of a question's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// What the command line and the page call it.
+    /// Name on the command line and on the page.
     pub id: String,
     /// The book's page that asks it.
     pub page: String,
-    /// What is asked, in Markdown.
+    /// Text of the question, in Markdown.
     pub question: String,
-    /// One kernel, whose count is the answer; or several, of which the one with the lowest count is.
+    /// One kernel, whose count is the answer; or several, of which the one with the lowest count is the answer.
     pub kernels: Vec<String>,
     /// Threads of a block; there is one block.
     pub block: [u32; 3],
     /// The kernels' arguments.
     pub arguments: Vec<Argument>,
-    /// The counter, as [`common::ptx_sim::Counters`] calls it.
+    /// Name of the counter in [`common::ptx_sim::Counters`].
     pub count: String,
-    /// Why it is so. Arithmetic in braces is worked out, and must come to the count of each kernel.
+    /// The explanation. Arithmetic in braces is worked out, and must come to the count of each kernel.
     pub because: String,
     /// `NAME.cu`.
     #[serde(skip)]
@@ -47,17 +47,17 @@ pub enum Argument {
     U32(u32),
 }
 
-/// What the simulator found.
+/// Answer found by the simulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What a reader has to say: a number, or a kernel's name.
+    /// The right answer: a number, or a kernel's name.
     pub right: String,
     /// The reason in Markdown, with its arithmetic worked out.
     pub because: String,
 }
 
 impl Answer {
-    /// Whether that is what a reader said.
+    /// Whether the reader's answer is right.
     pub fn is(&self, said: &str) -> bool {
         said.trim().eq_ignore_ascii_case(&self.right)
     }
@@ -169,7 +169,7 @@ pub fn all(root: &Path) -> Result<Vec<Question>> {
 /// The question of that id, if there is one.
 ///
 /// # Errors
-/// As [`all`].
+/// Same as [`all`].
 pub fn find(root: &Path, id: &str) -> Result<Option<Question>> {
     Ok(all(root)?.into_iter().find(|question| question.id == id))
 }

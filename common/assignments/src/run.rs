@@ -1,4 +1,4 @@
-//! Compiles a kernel and checks it on the simulator: what happens in the process of its own.
+//! Compiles a kernel and checks it on the simulator, in the child process.
 
 use anyhow::Result;
 use common::check::{self, Mismatch};
@@ -13,7 +13,7 @@ use crate::job::{CaseOutcome, Job, Outcome};
 use crate::scan;
 use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
-/// Warp instructions that one launch may take: some hundred times what an exercise needs.
+/// Maximum warp instructions of one launch: some hundred times what an exercise needs.
 pub(crate) const BUDGET: u64 = 2_000_000;
 /// Device memory.
 pub(crate) const MEMORY: u64 = 256 << 20;
@@ -61,14 +61,14 @@ pub fn check(job: &Job) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// [`launch`] at these sizes, with what the kernel is given.
+/// [`launch`] at these sizes, with the kernel's arguments.
 fn launch_case(job: &Job, device: &Device, kernel: &Kernel, sizes: &Sizes) -> Result<CaseOutcome> {
     let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
     let numbers = numbers(job, &setup);
     Ok(CaseOutcome { numbers, ..launch(device, kernel, setup)? })
 }
 
-/// The numbers that a kernel is given, by the names that its text has for them.
+/// Numbers among a kernel's arguments, by the names in its text.
 fn numbers(job: &Job, setup: &Setup) -> Vec<(String, String)> {
     let names = scan::parameters(&job.source, &job.kernel);
     let number = |argument: &Argument| match argument {
@@ -140,7 +140,7 @@ impl Given {
         })
     }
 
-    /// What is wrong with it after the launch.
+    /// Describes the first error after the launch, if any.
     fn wrong(&self, at: usize) -> Result<Option<String>> {
         match self {
             Given::Input { before, buffer } => {
@@ -191,7 +191,7 @@ pub(crate) unsafe fn queue(
     unsafe { args.launch(config) }
 }
 
-/// Launches the kernel and looks over what it did.
+/// Launches the kernel and checks its results.
 pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome> {
     let stream = device.stream();
     let mut given = setup.args.into_iter().map(|argument| Given::new(argument, device)).collect::<Result<Vec<_>>>()?;

@@ -3,7 +3,7 @@
 //! The rules know no comments and no literals, so nothing is gained by pretending that one begins or ends: a `#` anywhere must begin
 //! a line with a directive that is allowed, and `#include` must name a header that is allowed.
 
-/// Bytes that a file may have.
+/// Maximum size of a file in bytes.
 pub const MAX_SOURCE: usize = 64 << 10;
 
 /// Headers that a kernel may include.
@@ -13,7 +13,7 @@ pub const HEADERS: [&str; 4] = ["cuda_fp16.h", "cuda_bf16.h", "cuda_pipeline.h",
 const DIRECTIVES: [&str; 10] =
     ["define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning"];
 
-/// What may stand nowhere, not even in a comment, and why.
+/// Text that may appear nowhere, not even in a comment, and why.
 const REFUSED: [(&str, &str); 9] = [
     ("// nvrtc:", "sets the compiler's options, which are the exercise's"),
     ("%:", "is another spelling of `#`"),
@@ -26,7 +26,7 @@ const REFUSED: [(&str, &str); 9] = [
     ("__pragma", "is another spelling of `#pragma`"),
 ];
 
-/// Why a file is not compiled, in a sentence; `None` if nothing speaks against it.
+/// Reason why a file is not compiled, in a sentence; `None` if nothing speaks against it.
 pub fn refusal(text: &str, kernel: &str) -> Option<String> {
     if text.len() > MAX_SOURCE {
         return Some(format!("The file is {} bytes long; at most {MAX_SOURCE} are allowed.", text.len()));

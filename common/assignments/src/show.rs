@@ -1,4 +1,4 @@
-//! What a kernel costs by its lines, and a picture of it: what happens in the process of its own for `show`.
+//! Costs of a kernel by its lines, and a picture of it: the child process's work for `show`.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::run;
 use crate::scan;
 use crate::tasks::{self, Argument, Case, Setup, Sizes};
 
-/// Bytes that a picture may have: it has to fit into an answer.
+/// Maximum size of a picture in bytes: it has to fit into an answer.
 const MAX_PICTURE: usize = 2 << 20;
 
 fn cost(line: &LineProfile) -> Line {
@@ -77,7 +77,7 @@ pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
     }))
 }
 
-/// Launches the kernel on a device of its own. `Err` inside: what stopped it.
+/// Launches the kernel on a device of its own. `Err` inside: the reason why it stopped.
 fn observed(
     module: &ptx_sim::Module,
     job: &Job,
@@ -156,8 +156,8 @@ fn draw(trace: &Trace, request: &ShowRequest) -> Result<String, String> {
     Ok(svg)
 }
 
-/// What is most worth seeing: the access with the most bank conflicts, else the one with the most sectors above what its bytes
-/// need, else a matrix instruction, else the first access.
+/// Picks the most instructive picture: the access with the most bank conflicts, else the one with the most sectors above what
+/// its bytes need, else a matrix instruction, else the first access.
 fn chosen(trace: &Trace, request: &ShowRequest) -> (Picture, Pick) {
     let pick = Pick { line: request.line, ..Pick::default() };
     if let Some(kind @ (Picture::Fragment | Picture::Timeline)) = request.picture {

@@ -1,5 +1,5 @@
-//! What is remembered between commands, in `target/assignments`: verdicts, hints given, untouched skeletons. Of a checkout that cannot be
-//! written to, it is remembered where compiled kernels are kept.
+//! State kept between commands, in `target/assignments`: verdicts, hints given, untouched skeletons. If the checkout is
+//! read-only, it is kept beside the compiled kernels.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use crate::exercise::Exercise;
 use crate::grade::Verdict;
 
-/// The memory of one checkout.
+/// Stored state of one checkout.
 pub struct Store {
     folder: PathBuf,
-    /// Tells one build of this program from another, which may judge differently.
+    /// Distinguishes builds of this program, which may judge differently.
     program: String,
     /// False if nothing can be written there.
     keeps: bool,
     writing: Mutex<()>,
 }
 
-/// What is in the file.
+/// Contents of the state file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct State {
@@ -39,7 +39,7 @@ pub struct Known {
     key: String,
     /// Points given.
     pub points: u32,
-    /// Points that there are.
+    /// Maximum points.
     pub full: u32,
 }
 
@@ -50,7 +50,7 @@ impl Known {
     }
 }
 
-/// What [`Store::reset`] did.
+/// Result of [`Store::reset`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// The skeleton is back; the file that it replaced is kept here.
@@ -60,8 +60,8 @@ pub enum Reset {
 }
 
 impl Store {
-    /// The memory of the checkout at `root`. `program` is this very command, and `gpu` what its kernels run on beside
-    /// the simulator.
+    /// The store of the checkout at `root`. `program` is this very command, and `gpu` the device that its kernels run on
+    /// beside the simulator.
     pub fn open(root: &Path, program: &Path, gpu: Option<DeviceChoice>) -> Store {
         let about = std::fs::metadata(program).ok();
         let built = about.as_ref().and_then(|about| about.modified().ok());
@@ -70,24 +70,24 @@ impl Store {
         Store { keeps: takes_files(&folder), folder, program, writing: Mutex::new(()) }
     }
 
-    /// Whether anything is remembered: there is a place that can be written to.
+    /// Whether the state is kept: there is a place that can be written to.
     pub fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// Whether `exercise.cu` is as it was handed out.
+    /// Whether `exercise.cu` is unchanged since it was handed out.
     pub fn is_untouched(&self, exercise: &Exercise) -> bool {
         let present = std::fs::read(exercise.file("exercise.cu")).ok();
         let pristine = self.pristine(exercise).ok();
         present.zip(pristine).is_some_and(|(present, pristine)| same_text(&present, &pristine))
     }
 
-    /// Where pictures and copies go.
+    /// Folder for pictures and copies.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The last verdict on `exercise.cu`, if its files are as they were then.
+    /// The last verdict on `exercise.cu`, if its files are unchanged since then.
     pub fn known(&self, exercise: &Exercise) -> Option<Known> {
         let known = self.read().verdicts.remove(&exercise.id)?;
         (Some(&known.key) == self.key(exercise).as_ref()).then_some(known)
@@ -113,12 +113,12 @@ impl Store {
         Some(format!("{:016x}", hasher.finish()))
     }
 
-    /// How many hints have been given.
+    /// Number of hints given.
     pub fn hints(&self, exercise: &Exercise) -> usize {
         self.read().hints.get(&exercise.id).copied().unwrap_or(0)
     }
 
-    /// Remembers that this many hints have been given.
+    /// Records that this many hints have been given.
     pub fn note_hints(&self, exercise: &Exercise, number: usize) {
         self.change(|state| _ = state.hints.insert(exercise.id.clone(), number));
     }
@@ -135,14 +135,14 @@ impl Store {
         }
     }
 
-    /// Of one version of the exercise: a later one may have another skeleton.
+    /// Path of the skeleton of one version of the exercise: a later one may have another skeleton.
     fn skeleton(&self, exercise: &Exercise) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         std::fs::read(exercise.file("exercise.toml")).unwrap_or_default().hash(&mut hasher);
         self.folder.join("skeletons").join(format!("{}-{:08x}.cu", exercise.id, hasher.finish() as u32))
     }
 
-    /// `exercise.cu` as nobody has edited it, as far as git or an earlier run of this command knows.
+    /// `exercise.cu` before any edit, as far as git or an earlier run of this command knows.
     ///
     /// # Errors
     /// If there is no such file.
@@ -152,7 +152,7 @@ impl Store {
         known.map_or_else(|| std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display())), Ok)
     }
 
-    /// Makes `exercise.cu` the skeleton again, and keeps what was there.
+    /// Makes `exercise.cu` the skeleton again, and keeps the old contents.
     ///
     /// # Errors
     /// If the skeleton is not known, or a file cannot be written.
@@ -182,7 +182,7 @@ impl Store {
         self.folder.join("state.json")
     }
 
-    /// Nothing is remembered of what cannot be read.
+    /// Reads the state; a file that cannot be read counts as empty.
     fn read(&self) -> State {
         let text = std::fs::read_to_string(self.file()).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
@@ -204,7 +204,7 @@ impl Store {
     }
 }
 
-/// Where the memory of the checkout at `root` is: in it, or beside the folder of compiled kernels if it cannot be written to.
+/// Folder of the state of the checkout at `root`: in it, or beside the folder of compiled kernels if it is read-only.
 fn folder(root: &Path, kernels: Option<PathBuf>) -> PathBuf {
     let inside = root.join("target").join("assignments");
     if takes_files(&inside) {
@@ -222,13 +222,13 @@ fn takes_files(folder: &Path) -> bool {
     std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).is_ok()
 }
 
-/// git may have changed the line ends.
+/// Compares texts, ignoring line ends, which git may have changed.
 fn same_text(one: &[u8], other: &[u8]) -> bool {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     text(one) == text(other)
 }
 
-/// `exercise.cu` as it was handed out, whatever a reader has made of it since.
+/// `exercise.cu` as it was handed out, whatever a reader has changed since.
 ///
 /// # Errors
 /// If there is no such file.
@@ -239,7 +239,7 @@ pub fn skeleton(exercise: &Exercise) -> Result<String> {
     Ok(String::from_utf8_lossy(&text).replace("\r\n", "\n"))
 }
 
-/// `exercise.cu` at the last commit that changed another file of the folder: those are not the reader's to edit.
+/// `exercise.cu` at the last commit that changed another file of the folder: readers do not edit those.
 fn committed(exercise: &Exercise) -> Option<Vec<u8>> {
     let git = |args: &[&str]| {
         let output = Command::new("git").current_dir(&exercise.dir).args(args).stderr(Stdio::null()).output().ok()?;

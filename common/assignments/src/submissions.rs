@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exercise::Exercise;
 use crate::grade::{Grader, Verdict, read};
 
-/// Points of everyone.
+/// Everyone's points.
 pub struct Board {
     /// In the order of their names.
     pub people: Vec<Person>,
@@ -29,8 +29,8 @@ pub struct Person {
     pub verdicts: Vec<Verdict>,
 }
 
-/// Grades what lies in a folder: `PERSON/ID.cu`, or `PERSON/phaseN-…/exercises/NN-name/exercise.cu`. The same text is graded once,
-/// whoever handed it in.
+/// Grades the files of a folder: `PERSON/ID.cu`, or `PERSON/phaseN-…/exercises/NN-name/exercise.cu`. The same text is graded
+/// once, even if several people handed it in.
 ///
 /// # Errors
 /// If the folder cannot be read. A file that cannot be graded gets no points.
@@ -74,7 +74,7 @@ pub fn grade(grader: &Grader, exercises: &[&Exercise], dir: &Path) -> Result<Boa
     Ok(Board { people: people.collect(), ids, seed: grader.seed })
 }
 
-/// What a person handed in for an exercise.
+/// File that a person handed in for an exercise.
 ///
 /// # Errors
 /// A sentence if there is nothing to read.
@@ -90,7 +90,7 @@ pub fn file(folder: &Path, exercise: &Exercise) -> Result<PathBuf, String> {
 }
 
 impl Board {
-    /// In that format. A terminal has no room for a column per exercise.
+    /// Renders the board in that format. A terminal has no room for a column per exercise.
     pub fn render(&self, format: Format) -> String {
         match format {
             Format::Json => serde_json::json!({ "seed": self.seed, "people": self.people }).to_string() + "\n",

@@ -1,4 +1,4 @@
-//! The command as an instructor uses it.
+//! The command in an instructor's hands.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ fn exercises() -> Vec<Exercise> {
     exercise::all(Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()).unwrap()
 }
 
-/// The exit status and what was printed.
+/// Exit status and output.
 fn run(dir: &Path, args: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_assignments"));
     command.args(args).current_dir(dir).env_remove("GITHUB_STEP_SUMMARY");

@@ -1,4 +1,4 @@
-//! The command as a student uses it, on a copy of the exercises.
+//! The command in a student's hands, on a copy of the exercises.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const FIRST: &str = "phase1-infra/exercises/01-guard";
 
-/// A checkout with two exercises that nobody has begun, whatever a reader has done in this one.
+/// A checkout with two untouched exercises, whatever a reader has done in this one.
 fn checkout() -> TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn command(dir: &TempDir, args: &[&str]) -> Command {
     command
 }
 
-/// The exit status and what was printed.
+/// Exit status and output.
 fn run(dir: &TempDir, args: &[&str]) -> (i32, String) {
     let Output { status, stdout, stderr } = command(dir, args).output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

@@ -10,7 +10,7 @@ use common::device::DeviceChoice;
 use common::private::cuda_for_test;
 use common::testing::planted::compiler;
 
-/// What does not need a clock.
+/// Checks that need no clock.
 #[test]
 fn the_way_to_a_gpu_works_on_the_simulator() {
     if !compiler(&Device::sim(), "the_way_to_a_gpu_works_on_the_simulator") {

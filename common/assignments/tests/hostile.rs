@@ -1,4 +1,4 @@
-//! Submissions that attack the grader: each ends in a sentence and no points, and costs nobody else theirs.
+//! Submissions that attack the grader: each ends in a sentence and no points, and costs no one else theirs.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use bench::table::Format;
 use common::Device;
 use common::testing::planted::compiler;
 
-/// The body of the kernel, and what stands before it.
+/// The body of the kernel, and the lines before it.
 const BODIES: [(&str, &str, &str); 21] = [
     ("endless", "", "for (;;) { c[0] = a[0]; }"),
     ("endless_volatile", "", "volatile int x = 1; while (x) {}"),
@@ -56,7 +56,7 @@ const BODIES: [(&str, &str, &str); 21] = [
     ),
 ];
 
-/// What stands before a solution.
+/// Lines placed before a solution.
 const FILES: [(&str, &str); 26] = [
     ("include", "#include \"/etc/passwd\"\n"),
     ("include_spliced", "#incl\\\nude </etc/passwd>\n"),

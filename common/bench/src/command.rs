@@ -1,8 +1,8 @@
-//! What the commands of all phases share: their options, and one path for everything that they say.
+//! Shared parts of all phases' commands: their options, and one path for all output.
 //!
 //! Results go to standard output, table by table; `device:`, `saved:`, `warning:` and `error:` lines go to standard error. No
-//! failure to write ends in a panic: when the reader of the output has left, as `head` does, a run that is to be saved is finished
-//! and saved, and any other one stops quietly; a full disk behind the output is an error, told after the run is saved. Characters
+//! write failure ends in a panic: if the reader of the output has left, as `head` does, a run that is to be saved is finished and
+//! saved, and any other one stops quietly; a full disk behind the output is an error, reported after the run is saved. Characters
 //! that a terminal would obey are escaped on the way.
 //!
 //! ```no_run
@@ -82,16 +82,16 @@ impl Failure for Error {}
 /// For a command that collects errors of several crates.
 impl Failure for Box<dyn std::error::Error> {}
 
-/// A command while it runs: where it prints, whether its run is saved, and what its exit status will be.
+/// A command while it runs: its output, whether its run is saved, and its future exit status.
 pub struct Shell {
     format: Format,
     terminal: Terminal,
     out: Box<dyn Write>,
     save: Option<PathBuf>,
-    /// True if the command has more to do than to print.
+    /// True if the command does more than print.
     goes_on: bool,
     tables: usize,
-    /// Why standard output cannot be written to; nothing more is printed then.
+    /// Reason why standard output cannot be written to; nothing more is printed then.
     broken: Option<io::Error>,
     /// True if the body was told to stop, since its output is closed.
     stopped: bool,
@@ -120,7 +120,7 @@ impl Shell {
         }
     }
 
-    /// The run is to be saved here, if anywhere. [`Shell::run`] refuses a place that cannot be written to.
+    /// Sets the file to save the run to, if any. [`Shell::run`] refuses a path that cannot be written to.
     pub fn saving(self, path: Option<&Path>) -> Shell {
         Shell { goes_on: self.goes_on || path.is_some(), save: path.map(Path::to_owned), ..self }
     }
@@ -130,7 +130,7 @@ impl Shell {
         Shell { goes_on: self.goes_on || goes_on, ..self }
     }
 
-    /// Runs the command, and says what ended it: its exit status is 0 only if nothing failed.
+    /// Runs the command, and reports the error that ended it: its exit status is 0 only if nothing failed.
     pub fn run<E: Failure + From<Error>>(mut self, body: impl FnOnce(&mut Shell) -> Result<(), E>) -> ExitCode {
         let place = self.save.as_deref().map_or(Ok(()), Record::can_be_saved);
         let outcome = place.map_err(E::from).and_then(|()| body(&mut self));
@@ -157,10 +157,11 @@ impl Shell {
         ExitCode::from(status)
     }
 
-    /// The chosen device, which stderr names. A simulator has the options given, or sanitises if that is asked for.
+    /// Opens the chosen device and names it on stderr. A simulator has the options given, or sanitises if that is asked
+    /// for.
     ///
     /// # Errors
-    /// As [`Device::open_with`] and [`DeviceArgs::open`].
+    /// Errors of [`Device::open_with`] and [`DeviceArgs::open`].
     pub fn open(&self, args: &DeviceArgs, simulator: SimOptions) -> Result<Device> {
         let simulator = SimOptions { prints: true, ..simulator };
         let device = if args.sanitize { args.open()? } else { Device::open_with(args.device, simulator)? };
@@ -169,10 +170,10 @@ impl Shell {
         Ok(device)
     }
 
-    /// The chosen devices, `limit` of them at most, which stderr names.
+    /// Opens the chosen devices, `limit` of them at most, and names them on stderr.
     ///
     /// # Errors
-    /// As [`DeviceArgs::open_group`].
+    /// Errors of [`DeviceArgs::open_group`].
     pub fn open_group(&self, args: &DeviceArgs, limit: Option<usize>) -> Result<DeviceGroup> {
         let group = args.open_group(limit)?;
         say("devices", group.describe());
@@ -199,15 +200,15 @@ impl Shell {
         self.unless_closed()
     }
 
-    /// What the output is laid out for.
+    /// Terminal that the output is laid out for.
     pub fn terminal(&self) -> Terminal {
         self.terminal
     }
 
-    /// Prints a text as it is, whatever the format: JSON that is one document, or the answer of a command without tables.
+    /// Prints a text as it is, in every format: JSON that is one document, or the answer of a command without tables.
     ///
     /// # Errors
-    /// As [`Shell::table`].
+    /// Same as [`Shell::table`].
     pub fn print(&mut self, text: &str) -> Result<()> {
         self.write(text);
         self.unless_closed()
@@ -234,18 +235,18 @@ impl Shell {
         }
     }
 
-    /// Says what failed, and goes on; the exit status will be 1, and nothing is saved.
+    /// Reports a failure, and goes on; the exit status will be 1, and nothing is saved.
     pub fn fail(&mut self, message: impl Display) {
         self.failed = true;
         error(message);
     }
 
-    /// Ends with this exit status unless something worse happens; for a command that has said what is wrong on standard output.
+    /// Ends with exit status 1 unless something worse happens; for a command that has described the failure on standard output.
     pub fn fail_quietly(&mut self) {
         self.failed = true;
     }
 
-    /// Ends with this exit status if nothing fails: for what is no failure, and scripts ask for.
+    /// Ends with this exit status if nothing fails: for results that are no failure, but that scripts ask for.
     pub fn end_with(&mut self, status: u8) {
         self.otherwise = status;
     }
@@ -253,7 +254,7 @@ impl Shell {
     /// Saves the run if that was asked for and nothing in it failed.
     ///
     /// # Errors
-    /// As [`Record::save`].
+    /// Errors of [`Record::save`].
     pub fn save(&self, record: &Record) -> Result<()> {
         let Some(path) = &self.save else { return Ok(()) };
         if self.failed {
@@ -266,7 +267,7 @@ impl Shell {
     }
 }
 
-/// What messages call standard output.
+/// Name of standard output in messages.
 const STDOUT: &str = "standard output";
 
 #[cfg(test)]

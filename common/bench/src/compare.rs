@@ -1,9 +1,10 @@
-//! Two runs side by side: what became faster or slower, and what is only noise.
+//! Two runs side by side: changes in speed, told apart from noise.
 //!
-//! A time or a rate that was measured in several runs ([`crate::repeats`]) has a spread on both sides. The medians have to lie further
-//! apart than the larger spread times a factor, which depends on the number of runs and makes one verdict in a thousand wrong if the
-//! times are normally distributed; and by [`LEAST_CHANGE`], since runs at different times differ by their clocks. Without a spread
-//! nothing can be told, unless the caller says what is noise. The simulator's counts have none: any difference is a change.
+//! A time or a rate that was measured in several runs ([`crate::repeats`]) has a spread on both sides. The medians have to lie
+//! further apart than the larger spread times a factor, which depends on the number of runs and makes one verdict in a thousand
+//! wrong if the times are normally distributed; and by [`LEAST_CHANGE`], since runs at different times differ by their clocks.
+//! Without a spread there is no verdict, unless the caller gives the noise. The simulator's counts have none: any difference is a
+//! change.
 
 use crate::record::Record;
 use crate::table::{Cell, Column, ColumnSpec, Table, TableBuilder, number};
@@ -15,19 +16,19 @@ const BEFORE: ColumnSpec = ColumnSpec::number("before", "before", 3);
 const RATIO: ColumnSpec = ColumnSpec::number("now / before", "now / before", 3);
 const VERDICT: ColumnSpec = ColumnSpec::text("verdict", "verdict");
 
-/// A smaller change of a median is none, whatever the spread: clocks differ by this from run to run.
+/// Minimum change of a median that counts, whatever the spread: clocks differ by this from run to run.
 pub const LEAST_CHANGE: f64 = 0.02;
 
-/// By number of runs on the side that has fewer, from 3 on: how many times the larger spread the medians of two sides with the same
-/// normal distribution are apart in one case of a thousand (60,000 drawn for each).
+/// By number of runs on the side that has fewer, from 3 on: the factor of the larger spread by which the medians of two sides
+/// with the same normal distribution are apart in one case of a thousand (60,000 drawn for each).
 const SPREADS: [f64; 8] = [3.29, 1.67, 1.24, 0.96, 0.86, 0.71, 0.65, 0.58];
 /// The runs of the first of [`SPREADS`].
 const LEAST_RUNS: usize = 3;
 
-/// Counts that differ by less, as a part of them, are the same.
+/// Relative difference below which counts are the same.
 const LAST_DIGIT: f64 = 1e-12;
 
-/// What a number says about speed.
+/// Meaning of a number for speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Less is faster.
@@ -36,11 +37,11 @@ pub enum Quantity {
     Rate,
     /// Counted, not measured: instructions, bytes. Less is better.
     Count,
-    /// Nothing by itself: a ratio of others, an error, a setting.
+    /// No meaning by itself: a ratio of others, an error, a setting.
     Other,
 }
 
-/// What became of a number.
+/// Verdict on a change of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Beyond noise.
@@ -49,7 +50,7 @@ pub enum Verdict {
     Slower,
     /// The medians are not further apart than runs of one program.
     WithinNoise,
-    /// It is in one run only, or nothing is known of its spread.
+    /// It is in one run only, or its spread is unknown.
     CannotTell,
     /// The count is the same.
     Same,
@@ -62,20 +63,20 @@ pub enum Verdict {
 /// A number now and before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What its row is about.
+    /// Identity of its row.
     pub row: String,
     /// The heading of its column.
     pub what: String,
-    /// Of this run.
+    /// Value in this run.
     pub now: Cell,
-    /// Of the earlier one.
+    /// Value in the earlier run.
     pub before: Cell,
-    /// What that means.
+    /// Meaning of the change.
     pub verdict: Verdict,
 }
 
 impl Quantity {
-    /// What the numbers of a column say; `None` if this program does not know such a column.
+    /// Meaning of the numbers of a column; `None` if this program does not know such a column.
     pub fn of(column: &Column) -> Option<Quantity> {
         let key = column.key();
         if key == "ms" || key.ends_with("_ms") || key.ends_with(" ms") {
@@ -122,7 +123,7 @@ impl Quantity {
 }
 
 impl Verdict {
-    /// As tables have it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Faster => "faster",
@@ -141,14 +142,14 @@ impl Verdict {
     }
 }
 
-/// A number, and how far the runs that it is the median of lie apart, and how many they are.
+/// A number, the spread of the runs that it is the median of, and their number.
 #[derive(Clone, Copy)]
 struct Measured {
     value: f64,
     spread: Option<(f64, usize)>,
 }
 
-/// The verdict on a time or a rate. `noise`, a part of 1, is what the caller takes as noise where there is no spread.
+/// The verdict on a time or a rate. `noise`, a fraction of 1, is the caller's estimate where there is no spread.
 fn judge(quantity: Quantity, now: Measured, before: Measured, noise: Option<f64>) -> Verdict {
     let (less, more) = match quantity {
         Quantity::Time => (Verdict::Faster, Verdict::Slower),
@@ -181,8 +182,8 @@ fn judge(quantity: Quantity, now: Measured, before: Measured, noise: Option<f64>
 }
 
 impl Record {
-    /// The numbers of the table `name` that say something about speed, in this run and in an earlier one; of a row with times its rates
-    /// are left out, since they say the same. `None` if one of the runs has no such table.
+    /// The numbers of the table `name` that concern speed, in this run and in an earlier one; for a row with times its rates are left
+    /// out, since they say the same. `None` if one of the runs has no such table.
     pub fn changes(&self, earlier: &Record, name: &str, noise: Option<f64>) -> Option<Vec<Change>> {
         let (now, before) = (self.named(name)?, earlier.named(name)?);
         let mut changes = Vec::new();
@@ -225,7 +226,7 @@ impl Record {
         Some(changes)
     }
 
-    /// [`Record::changes`] as a table, without a word on what is noise.
+    /// [`Record::changes`] as a table, with no given noise.
     pub fn compare(&self, earlier: &Record, name: &str) -> Option<Table> {
         Some(self.table_of_changes(earlier, name, &self.changes(earlier, name, None)?))
     }
@@ -271,7 +272,7 @@ impl Record {
     }
 }
 
-/// What a row is about, in words: `pinned → device KiB 64`.
+/// Identity of a row, in words: `pinned → device KiB 64`.
 fn about(table: &Table, row: &[Cell]) -> String {
     let parts = table.identity(row).iter().zip(&table.columns).filter_map(|(cell, column)| match cell {
         Cell::Text(text) => Some(text.clone()),
@@ -289,7 +290,7 @@ mod tests {
 
     const STEPS: usize = 300;
 
-    /// Numbers as a measurement has them: a normal distribution of this relative width, from a seed.
+    /// Noisy numbers like those of a measurement: a normal distribution of this relative width, from a seed.
     fn noisy(seed: u64, width: f64) -> impl FnMut(f64) -> f64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut uniform = move || {

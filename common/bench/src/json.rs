@@ -1,4 +1,4 @@
-//! JSON as records are kept: indented, but each column and each row of a table on one line, so that two records of one table
+//! JSON format of records: indented, but each column and each row of a table on one line, so that two records of one table
 //! differ in the lines of the rows that changed.
 
 use std::io::{self, Write};
@@ -11,7 +11,8 @@ use common::text;
 /// The lists whose elements take one line each.
 const ONE_LINE_EACH: [&str; 2] = ["columns", "rows"];
 
-/// `value`, which holds strings, finite numbers and containers of them alone. Characters that a terminal would obey are escaped.
+/// Formats `value`, which holds only strings, finite numbers and containers of them. Characters that a terminal would obey are
+/// escaped.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     let mut json = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut json, Rows::default());

@@ -1,7 +1,7 @@
 //! One runner for every ladder: step × shape × device.
 //!
-//! What a step computes is checked before it is timed, into an output full of NaN. A step that does not take a shape or a device
-//! says so with [`Error::Unsupported`], which is an answer here and no failure:
+//! A step's result is checked before it is timed, into an output full of NaN. A step that does not support a shape or a device
+//! returns [`Error::Unsupported`], which is an answer here and no failure:
 //!
 //! ```
 //! use bench::ladder::{self, Expected, Outcome};
@@ -42,20 +42,21 @@ pub use table::{
     if_supported, load_steps, milliseconds, verdict,
 };
 
-/// Up to this many products all outputs are compared with the f64 reference, which then takes less than a second.
+/// Maximum number of products for which all outputs are compared with the f64 reference, which then takes less than a
+/// second.
 const PRODUCTS: usize = 1 << 27;
 
 /// Outputs of a sample: two in each row of the largest matrices that are measured.
 const SAMPLE: usize = 1 << 14;
 
-/// What the outputs of a step have to be: all of them, or those of a sample where a whole f64 reference would take too long.
+/// Expected outputs of a step: all of them, or those of a sample if a whole f64 reference would take too long.
 #[derive(Clone, Debug)]
 pub struct Expected {
     len: usize,
-    /// Which outputs the reference has, ascending; `None` for all.
+    /// Indices of the outputs in the reference, ascending; `None` for all.
     sample: Option<Vec<usize>>,
     reference: Reference,
-    /// In place of the reference's own.
+    /// Overrides the reference's own tolerance.
     tolerance: Option<Tolerance>,
 }
 
@@ -64,12 +65,12 @@ pub struct Expected {
 pub enum Outcome {
     /// It is right.
     Ran {
-        /// What it took.
+        /// Time taken.
         timing: Timing,
-        /// How far it is from the reference.
+        /// Differences from the reference.
         report: Report,
     },
-    /// It does not take this shape or this device, because of what the sentence says.
+    /// It does not support this shape or this device, for this reason.
     Unsupported(String),
     /// It is wrong, and so was not timed.
     Wrong(Mismatch),
@@ -84,7 +85,7 @@ impl Expected {
     /// Outputs of `sample`, out of `len`: `reference` has a value for each.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it has not, or an index is not below `len`.
+    /// [`Error::Invalid`] if the numbers of values differ, or an index is not below `len`.
     pub fn sample(len: usize, sample: Vec<usize>, reference: Reference) -> Result<Expected> {
         if sample.len() != reference.values.len() || sample.iter().any(|&index| index >= len) {
             return Err(Error::Invalid(format!(
@@ -96,10 +97,10 @@ impl Expected {
         Ok(Expected { len, sample: Some(sample), reference, tolerance: None })
     }
 
-    /// What a matrix product gives: all of it, or a sample where that is long.
+    /// Expected outputs of a matrix product: all, or a sample if there are many.
     ///
     /// # Errors
-    /// As [`Gemm::all`].
+    /// Errors of [`Gemm::all`].
     pub fn gemm(gemm: &Gemm<'_>, seed: u64) -> Result<Expected> {
         let len = gemm.m.saturating_mul(gemm.n);
         Expected::of(len, len.saturating_mul(gemm.k), seed, |sample| match sample {
@@ -108,10 +109,10 @@ impl Expected {
         })
     }
 
-    /// What a product on tensor cores gives: all of it, or a sample where that is long.
+    /// Expected outputs of a product on tensor cores: all, or a sample if there are many.
     ///
     /// # Errors
-    /// As [`TensorGemm::all`].
+    /// Errors of [`TensorGemm::all`].
     pub fn tensor_gemm(gemm: &TensorGemm<'_>, seed: u64) -> Result<Expected> {
         let len = gemm.product.m.saturating_mul(gemm.product.n);
         let mut tolerance = None;
@@ -126,10 +127,10 @@ impl Expected {
         Ok(Expected { tolerance, ..expected })
     }
 
-    /// What a convolution gives: all of it, or a sample where that is long. All tensors are on the host.
+    /// Expected outputs of a convolution: all, or a sample if there are many. All tensors are on the host.
     ///
     /// # Errors
-    /// As [`reference::conv2d`].
+    /// Errors of [`reference::conv2d`].
     pub fn conv2d(
         input: &Tensor,
         weight: &Tensor,
@@ -164,12 +165,12 @@ impl Expected {
         Expected { tolerance: Some(tolerance), ..self }
     }
 
-    /// How many outputs are compared, of how many.
+    /// Number of compared outputs, and of all.
     pub fn compared(&self) -> (usize, usize) {
         (self.reference.values.len(), self.len)
     }
 
-    /// What rounding may cost.
+    /// Tolerance for rounding.
     pub fn tolerance(&self) -> Tolerance {
         self.tolerance.unwrap_or_else(|| self.reference.tolerance())
     }
@@ -179,10 +180,10 @@ impl Expected {
         &self.reference
     }
 
-    /// Compares. All outputs must be finite, also those that no sample looks at: poison has been left there otherwise.
+    /// Compares. All outputs must be finite, also those outside the sample: otherwise poison is left there.
     ///
     /// # Errors
-    /// [`Mismatch`], with places in the output.
+    /// [`Mismatch`], with indices in the output.
     pub fn check<A: Copy + Into<f64>>(&self, output: &[A]) -> Result<Report, Mismatch> {
         let Some(sample) = &self.sample else {
             return compare(output, &self.reference.values, self.tolerance());
@@ -212,7 +213,7 @@ impl Expected {
     }
 }
 
-/// At most `count` distinct places below `len`, ascending: the first and the last, and one that the seed decides in each of
+/// At most `count` distinct indices below `len`, ascending: the first and the last, and one chosen by the seed in each of
 /// equal parts, so that no stretch of the output goes unseen.
 pub fn positions(len: usize, count: usize, seed: u64) -> Vec<usize> {
     if len <= count {
@@ -229,11 +230,11 @@ pub fn positions(len: usize, count: usize, seed: u64) -> Vec<usize> {
 
 /// Runs a step: poisons `output`, lets `launch` fill it, checks it, then times `launch`.
 ///
-/// Inputs are the caller's: what `launch` reads may change from call to call, if the first call is what `expected` belongs to.
-/// A step that reads its output (beta·C) has to fill it in `launch`.
+/// Inputs are the caller's: `launch` may read others from call to call, if `expected` belongs to the first call. A step that
+/// reads its output (beta·C) has to fill it in `launch`.
 ///
 /// # Errors
-/// What the device reports. [`Error::Unsupported`] and [`Error::OutOfMemory`] become [`Outcome::Unsupported`], a wrong result
+/// Errors of the device. [`Error::Unsupported`] and [`Error::OutOfMemory`] become [`Outcome::Unsupported`], a wrong result
 /// becomes [`Outcome::Wrong`].
 pub fn run(
     stream: &Stream,
@@ -246,11 +247,11 @@ pub fn run(
     run_with(stream, bench, output, launch, |output| Ok(expected.check(&output.to_f64()?)))
 }
 
-/// [`run`] for a step that works in place: `x` begins as a copy of `input`, both on the device. Later runs go on with what the
-/// one before has left.
+/// [`run`] for a step that works in place: `x` begins as a copy of `input`, both on the device. Later runs continue with the
+/// result of the previous one.
 ///
 /// # Errors
-/// As [`run`]; [`Error::Shape`] if `x` has another shape.
+/// Errors of [`run`]; [`Error::Shape`] if `x` has another shape.
 pub fn run_in_place(
     stream: &Stream,
     bench: &Bench,
@@ -267,7 +268,7 @@ pub fn run_in_place(
 /// [`run`] for steps with outputs of another kind, which the caller has poisoned: `check` compares them after the first launch.
 ///
 /// # Errors
-/// As [`run`], and those of `check`.
+/// Errors of [`run`] and `check`.
 pub fn run_with<T>(
     stream: &Stream,
     bench: &Bench,
@@ -305,7 +306,7 @@ mod tests {
     use super::*;
     use common::Device;
 
-    /// y = x by a copy, or what `spoil` makes of it.
+    /// y = x by a copy, modified by `spoil`.
     fn copied(n: usize, spoil: impl Fn(&mut Vec<f32>)) -> Outcome {
         let device = Device::sim();
         let stream = device.stream();

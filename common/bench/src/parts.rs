@@ -1,4 +1,4 @@
-//! A phase's command that shows its ladders: parts by name, each of which makes tables and says what in them is wrong.
+//! A phase's command that shows its ladders: parts by name, each of which makes tables and reports the errors in them.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
@@ -8,31 +8,31 @@ use crate::table::Table;
 use common::device::{Device, DeviceArgs, SimOptions};
 use common::error::Result;
 
-/// A part of a phase's report, as the command line names it.
+/// A part of a phase's report, named on the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// As the command line takes it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// Contents of the part.
     pub about: &'static str,
     /// The names of its tables in a record, in the order in which `run` returns them.
     pub tables: &'static [&'static str],
     /// Whether it is part of a run without names.
     pub by_default: bool,
-    /// Makes them.
+    /// Makes the tables.
     pub run: fn(&Device) -> Result<Report>,
 }
 
-/// Tables, and what in them is wrong.
+/// Tables, and the errors in them.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// As [`Part::tables`] names them.
+    /// Tables, named by [`Part::tables`].
     pub tables: Vec<Table>,
     /// One sentence for each result that is out of tolerance.
     pub wrong: Vec<String>,
 }
 
-/// The simulator for a report, should the choice fall on one: it counts what launches ask of memory too.
+/// The simulator's options for a report: it also counts the launches' use of memory.
 pub fn simulator() -> SimOptions {
     SimOptions { profile: true, ..SimOptions::default() }
 }
@@ -42,7 +42,7 @@ pub fn names(parts: &[Part]) -> PossibleValuesParser {
     parts.iter().map(|part| PossibleValue::new(part.name).help(part.about)).into()
 }
 
-/// What the command's help says of its parts: `Parts to run [default: all but resources and sass]`.
+/// Help text of the command's parts: `Parts to run [default: all but resources and sass]`.
 pub fn help(parts: &[Part]) -> String {
     let left_out: Vec<&str> = parts.iter().filter(|part| !part.by_default).map(|part| part.name).collect();
     let by_default = match left_out.as_slice() {
@@ -53,11 +53,11 @@ pub fn help(parts: &[Part]) -> String {
     format!("Parts to run [default: {by_default}]")
 }
 
-/// Runs the parts with these names, or those that run by default, and prints their tables as they come, then what is wrong in them.
-/// On the simulator what `records` holds of a GPU stands beside its counts.
+/// Runs the parts with these names, or those that run by default, and prints their tables as they come, then their errors. On the
+/// simulator, a GPU's numbers from `records` stand beside its counts.
 ///
 /// # Errors
-/// What the device reports; [`common::Error::Record`] from `records`.
+/// Errors of the device; [`common::Error::Record`] from `records`.
 pub fn run(
     parts: &[Part],
     names: &[String],

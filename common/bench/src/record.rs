@@ -1,5 +1,5 @@
-//! A run saved as JSON: its tables with device, date and commit; the comparison of two runs; and runs recorded on a GPU, kept in a
-//! phase's `records/` for readers who have no GPU.
+//! A run saved as JSON: its tables with device, date and commit; the comparison of two runs; and runs recorded on a GPU, kept in
+//! a phase's `records/` for readers without a GPU.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use common::device::Device;
 use common::error::{Error, Result};
 use common::{provenance, replace};
 
-/// What a record's `format` says; any other is a file of another program or of a later version.
+/// A record's `format`; any other means a file of another program or of a later version.
 const FORMAT: &str = "warp-by-warp 1";
 
-/// A run, as `--save` writes it.
+/// A run, as written by `--save`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     format: String,
-    /// Which device, as the command names it: `cuda:0 NVIDIA H200 (sm_90)`.
+    /// Name of the device in the command: `cuda:0 NVIDIA H200 (sm_90)`.
     pub device: String,
     /// The device's own name: `NVIDIA H200`.
     pub device_name: String,
@@ -27,11 +27,11 @@ pub struct Record {
     pub simulated: bool,
     /// The host's processor, which CPU columns were measured on.
     pub host: String,
-    /// When it began, in UTC: `2026-03-01T12:00:00Z`.
+    /// Start of the run, in UTC: `2026-03-01T12:00:00Z`.
     pub date: String,
-    /// The repository's commit, with `-dirty` if files had changed; `unknown` where there is no repository.
+    /// The repository's commit, with `-dirty` if files had changed; `unknown` if there is no repository.
     pub commit: String,
-    /// In the order of the run.
+    /// Tables, in the order of the run.
     pub tables: Vec<Named>,
     /// Comparisons with an earlier run, if one was given; they are shown and not saved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,21 +43,21 @@ pub struct Record {
 pub struct Named {
     /// `layers`.
     pub name: String,
-    /// As measured; recorded columns of other machines are not part of it.
+    /// The table as measured; recorded columns of other machines are not part of it.
     pub table: Table,
-    /// The run that it is from, if it was measured again after the record's own run.
+    /// The run that it comes from, if it was measured again after the record's own run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Again>,
-    /// What the device did meanwhile, where its driver says so. Earlier records have none.
+    /// State of the device during the measurement, if its driver reports it. Earlier records have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
-    /// How far repeated runs lie apart; the table then has their medians.
+    /// Spread of repeated runs; the table then has their medians.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
 }
 
 impl Named {
-    /// By how much the largest and the least of a cell's repeated runs differ, and how many runs there were.
+    /// Difference between the largest and the smallest of a cell's repeated runs, and the number of runs.
     pub(crate) fn spread_of(&self, row: usize, column: usize) -> Option<(f64, usize)> {
         let spread = self.spread.as_ref()?;
         let [least, largest] = (*spread.rows.get(row)?.get(column)?)?;
@@ -65,16 +65,16 @@ impl Named {
     }
 }
 
-/// What a GPU did while a table was measured, as its driver says.
+/// State of a GPU during the measurement of a table, as reported by its driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// The driver, and limits that stay: `driver 580.159.04 (CUDA 13.0), power limit 700 W`.
+    /// The driver, and constant limits: `driver 580.159.04 (CUDA 13.0), power limit 700 W`.
     pub driver: String,
-    /// How many times it was asked: before, meanwhile, after.
+    /// Number of readings: before, meanwhile, after.
     pub readings: usize,
     /// Clocks, power and temperature.
     pub quantities: Vec<Quantity>,
-    /// What held the clocks down; empty if nothing did.
+    /// Reasons that held the clocks down; empty if none did.
     pub slowed: Vec<Slowed>,
 }
 
@@ -85,24 +85,24 @@ pub struct Quantity {
     pub name: String,
     /// `MHz`.
     pub unit: String,
-    /// The first one.
+    /// First reading.
     pub before: f64,
-    /// The least.
+    /// Minimum.
     pub least: f64,
-    /// The one in the middle.
+    /// Median.
     pub median: f64,
-    /// The greatest.
+    /// Maximum.
     pub most: f64,
-    /// The last one.
+    /// Last reading.
     pub after: f64,
 }
 
-/// Something that holds clocks down.
+/// A reason that holds clocks down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowed {
     /// `the power cap`.
     pub reason: String,
-    /// In what share of the readings, in percent.
+    /// Share of the readings, in percent.
     pub percent: f64,
 }
 
@@ -125,14 +125,14 @@ impl Conditions {
     }
 }
 
-/// A later run that a table of a record is from, on the same device.
+/// A later run, on the same device, that a table of a record comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Again {
-    /// As [`Record::date`].
+    /// Same as [`Record::date`].
     pub date: String,
-    /// As [`Record::commit`].
+    /// Same as [`Record::commit`].
     pub commit: String,
-    /// As [`Record::host`].
+    /// Same as [`Record::host`].
     pub host: String,
 }
 
@@ -162,22 +162,22 @@ impl Record {
         self.tables.push(Named { name: name.into(), table, again: None, conditions, spread: None });
     }
 
-    /// Says how far the repeated runs of the table `name` lie apart, whose medians it has.
+    /// Sets the spread of the repeated runs of the table `name`, which has their medians.
     pub fn set_spread(&mut self, name: &str, spread: Option<Spread>) {
         if let Some(named) = self.tables.iter_mut().find(|named| named.name == name) {
             named.spread = spread;
         }
     }
 
-    /// What the device did while the table `name` was measured, where that is known.
+    /// State of the device during the measurement of the table `name`, if known.
     pub fn conditions_of(&self, name: &str) -> Option<&Conditions> {
         self.tables.iter().find(|named| named.name == name)?.conditions.as_ref()
     }
 
-    /// Takes the tables of a later run in place of those of the same names; each keeps the date and commit it was measured at.
+    /// Replaces tables by those of the same names in a later run; each keeps its own date and commit.
     ///
     /// # Errors
-    /// [`Error::Record`], naming `path`, if this record is of another device.
+    /// [`Error::Record`], naming `path`, if this record belongs to another device.
     pub fn update(&mut self, later: &Record, path: &Path) -> Result<()> {
         if self.device_name != later.device_name {
             let reason = format!("it was measured on {}, and this run on {}", self.device_name, later.device_name);
@@ -203,12 +203,12 @@ impl Record {
         self.tables.iter().find(|named| named.name == name).map(|named| &named.table)
     }
 
-    /// Where and when its own run was: `NVIDIA H200, 2026-03-01, commit 14aedc2`.
+    /// Device, day and commit of its own run: `NVIDIA H200, 2026-03-01, commit 14aedc2`.
     pub fn provenance(&self) -> String {
         provenance(&self.device_name, &self.date, &self.commit)
     }
 
-    /// Where and when the table `name` was measured.
+    /// Device, day and commit of the table `name`.
     pub fn provenance_of(&self, name: &str) -> String {
         match self.again(name) {
             Some(again) => provenance(&self.device_name, &again.date, &again.commit),
@@ -216,8 +216,8 @@ impl Record {
         }
     }
 
-    /// Where those of these tables that it has were measured, and on which days: `NVIDIA H200, 2026-03-01 to 2026-03-09`. The commit
-    /// is named if it is one.
+    /// Device and days of those of these tables that it has: `NVIDIA H200, 2026-03-01 to 2026-03-09`. The commit is named if there
+    /// is only one.
     pub fn provenance_of_all(&self, names: &[&str]) -> String {
         let present = || names.iter().filter(|name| self.table(name).is_some());
         let mut all: Vec<String> = present().map(|name| self.provenance_of(name)).collect();
@@ -237,7 +237,7 @@ impl Record {
         self.again(name).map_or(&self.host, |again| &again.host)
     }
 
-    /// When the table `name` was measured, as [`Record::date`].
+    /// Time of the table `name`'s measurement, in the format of [`Record::date`].
     pub fn date_of(&self, name: &str) -> &str {
         self.again(name).map_or(&self.date, |again| &again.date)
     }
@@ -246,7 +246,7 @@ impl Record {
         self.tables.iter().find(|named| named.name == name)?.again.as_ref()
     }
 
-    /// As JSON, one row per line. A number that is not finite becomes absent, since JSON has none.
+    /// Formats as JSON, one row per line. A number that is not finite becomes absent, since JSON has none.
     pub fn to_json(&self) -> String {
         let mut record = self.clone();
         record.tables.iter_mut().map(|named| &mut named.table).for_each(Table::drop_non_finite);
@@ -254,7 +254,7 @@ impl Record {
         json::to_string(&record) + "\n"
     }
 
-    /// Reads what [`Record::to_json`] wrote; errors name `path`.
+    /// Parses the output of [`Record::to_json`]; errors name `path`.
     ///
     /// # Errors
     /// [`Error::Record`] if it is not such a record.
@@ -294,7 +294,7 @@ impl Record {
         replace::write(path, self.to_json().as_bytes()).map_err(Error::io(path))
     }
 
-    /// Whether [`Record::save`] can write there, which is tried: to be asked before minutes of measuring.
+    /// Checks that [`Record::save`] can write there, by trying it: useful before minutes of measuring.
     ///
     /// # Errors
     /// [`Error::Record`] if `path` is a directory or a read-only file, or no file can be created beside it.
@@ -308,12 +308,12 @@ impl Record {
         }
     }
 
-    /// The table of that name, with what is known of it.
+    /// The table of that name, with its metadata.
     pub(crate) fn named(&self, name: &str) -> Option<&Named> {
         self.tables.iter().find(|named| named.name == name)
     }
 
-    /// The table `name` as it is shown on another machine: marked as recorded. `None` if there is none.
+    /// The table `name` for display on another machine: marked as recorded. `None` if there is none.
     pub fn quote(&self, name: &str) -> Option<Table> {
         let mut table = self.table(name)?.clone();
         table.title = format!("recorded: {}", table.title);
@@ -353,9 +353,9 @@ fn day(date: &str) -> &str {
     date.split('T').next().unwrap_or_default()
 }
 
-/// `table` with its empty columns replaced by those of a record, and with rows that only the record has; as it is, if there is
-/// nothing to replace. The record is the first of `records`, which come nearest first, that has a number for such a column. On the
-/// simulator a column of times is empty; its heading and a note then say which device, day and commit the numbers are from.
+/// `table` with its empty columns replaced by those of a record, and with rows that only the record has; unchanged if there is
+/// nothing to replace. The record is the first of `records`, ordered by closeness, that has a number for such a column. On the
+/// simulator a column of times is empty; its heading and a note then name the device, day and commit of the numbers.
 pub fn merge<'r>(table: &Table, name: &str, records: impl IntoIterator<Item = &'r Record>) -> Table {
     records.into_iter().find_map(|record| filled_from(table, name, record)).unwrap_or_else(|| table.clone())
 }
@@ -402,7 +402,7 @@ fn filled_from(table: &Table, name: &str, record: &Record) -> Option<Table> {
     Some(merged)
 }
 
-/// The rows of `table`, and those that only the source has, each after the row that it follows there.
+/// The rows of `table`, and those that only the source has, each after its predecessor there.
 fn rows_of_both(table: &Table, source: &Table) -> Vec<Vec<Cell>> {
     let mut rows = table.rows.clone();
     let mut next = 0;

@@ -1,30 +1,30 @@
-//! Runs that were repeated: the median of each number, and how far the runs lie apart.
+//! Repeated runs: the median of each number, and the spread of the runs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Cell, Column, Table};
 
-/// How far the numbers of a table were apart in runs that were repeated.
+/// Spread of the numbers of a table in repeated runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// How often each number was measured.
+    /// Number of measurements of each number.
     pub runs: usize,
-    /// The least and the largest, for each row and column of the table; `None` where there are no numbers.
+    /// Minimum and maximum for each row and column of the table; `None` if there are no numbers.
     pub rows: Vec<Vec<Option<[f64; 2]>>>,
 }
 
 impl Spread {
-    /// Whether it has a place for each cell of the table.
+    /// Whether it has an entry for each cell of the table.
     pub(crate) fn belongs_to(&self, table: &Table) -> bool {
         self.rows.len() == table.rows().len() && self.rows.iter().all(|row| row.len() == table.columns.len())
     }
 }
 
-/// The table of the medians of several runs, and their spread; of one run, the table itself. Rows, texts and what is absent are those
-/// of the first run, and a number that is not in every run has no spread.
+/// The table of the medians of several runs, and their spread; for one run, the table itself. Rows, texts and absent cells are
+/// those of the first run, and a number that is not in every run has no spread.
 ///
 /// # Panics
-/// If there is no run: that is a mistake in the program.
+/// If there is no run: that is a bug in the program.
 pub fn medians(runs: &[Table]) -> (Table, Option<Spread>) {
     let [first, others @ ..] = runs else { panic!("there are no runs to take medians of") };
     if others.is_empty() {

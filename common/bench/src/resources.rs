@@ -1,4 +1,4 @@
-//! What kernels take of an SM: the PTX shipped beside their sources, compiled by ptxas.
+//! Resources of an SM that kernels take: the PTX shipped beside their sources, compiled by ptxas.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::table::{ColumnSpec, Table, TableBuilder};
 use common::compile::KernelSource;
 use common::device::Device;
 
-/// What shipped PTX is compiled for where there is no GPU: an H100 or H200.
+/// Architecture for shipped PTX if there is no GPU: an H100 or H200.
 const ARCHITECTURE: &str = "sm_90";
 
 /// `FILE: NAME`.
 pub const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
 /// Registers per thread.
 pub const REGISTERS: ColumnSpec = ColumnSpec::number("registers", "registers", 0);
-/// Bytes of shared memory per block, as the source declares it.
+/// Bytes of shared memory per block declared in the source.
 pub const SHARED: ColumnSpec = ColumnSpec::number("shared bytes", "shared bytes", 0);
 /// Bytes of local memory per thread.
 pub const STACK: ColumnSpec = ColumnSpec::number("stack bytes", "stack bytes", 0);
@@ -26,12 +26,12 @@ pub const SPILLED: ColumnSpec = ColumnSpec::number("spilled bytes", "spilled byt
 /// Bytes of them that are loaded again.
 pub const READ_BACK: ColumnSpec = ColumnSpec::number("read back", "read back", 0);
 
-/// What ptxas says of a kernel file.
+/// Output of ptxas for a kernel file.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The file.
     pub source: KernelSource,
-    /// What it was compiled for: `sm_90`.
+    /// Architecture: `sm_90`.
     pub architecture: String,
     /// Its kernels, or why they are not known.
     pub kernels: Result<Vec<Resources>, String>,
@@ -45,8 +45,8 @@ pub fn architecture(device: &Device) -> String {
     }
 }
 
-/// What the shipped PTX of `source` has to be compiled for to run on `architecture`: that, unless the PTX uses what one architecture
-/// alone has (`.target sm_90a`).
+/// Architecture to compile the shipped PTX of `source` for to run on `architecture`: the same, unless the PTX uses features of
+/// one architecture only (`.target sm_90a`).
 pub fn architecture_of(source: &KernelSource, architecture: &str) -> String {
     let ptx = source.shipped_ptx().unwrap_or_default();
     target(&ptx).filter(|target| target.ends_with(['a', 'f'])).unwrap_or(architecture).to_owned()
@@ -70,7 +70,7 @@ pub fn compile<'s>(device: &Device, sources: impl IntoIterator<Item = &'s Kernel
     compiled.collect()
 }
 
-/// A row for each kernel; what ptxas remarks on one stands below.
+/// A row for each kernel; remarks of ptxas stand below.
 pub fn table(compiled: &[Compiled]) -> Table {
     let architectures: BTreeSet<&str> = compiled.iter().map(|file| file.architecture.as_str()).collect();
     let architectures = architectures.into_iter().collect::<Vec<_>>().join(" and ");
@@ -108,7 +108,7 @@ pub fn table(compiled: &[Compiled]) -> Table {
     table.finish()
 }
 
-/// The table of these kernel files, as the one of a part.
+/// The table of these kernel files, for a part of a report.
 pub fn report<'s>(device: &Device, sources: impl IntoIterator<Item = &'s KernelSource>) -> Report {
     Report { tables: vec![table(&compile(device, sources))], wrong: Vec::new() }
 }

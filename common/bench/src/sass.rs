@@ -1,8 +1,8 @@
-//! What the hardware runs: the instructions that ptxas makes of shipped PTX, read back by nvdisasm.
+//! Machine code of kernels: the instructions that ptxas makes of shipped PTX, read back by nvdisasm.
 //!
-//! NVIDIA documents what the instructions are called (CUDA Binary Utilities, "Instruction Set Reference"), not how they are
-//! encoded. Where the [`Control`] of an instruction stands in its 128 bits is known from measurements: Jia, Maggioni, Staiger and
-//! Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, section 2.1; it has been the same since.
+//! NVIDIA documents the names of the instructions (CUDA Binary Utilities, "Instruction Set Reference"), not their encoding. The
+//! position of an instruction's [`Control`] in its 128 bits is known from measurements: Jia, Maggioni, Staiger and Scarpazza,
+//! "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, section 2.1; it has been the same since.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,12 +12,12 @@ use std::process::Command;
 
 use ptx_sim::ptxas;
 
-/// The instructions of one kernel, as they stand in its code, not as often as they run.
+/// The instructions of one kernel, each counted once, however often it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The kernel's name.
     pub kernel: String,
-    /// Its instructions up to its end, which is followed by a jump to itself and `NOP`s, which no thread reaches.
+    /// Instructions up to its end, which is followed by a jump to itself and `NOP`s that no thread reaches.
     pub instructions: Vec<Instruction>,
 }
 
@@ -28,18 +28,18 @@ pub struct Instruction {
     pub address: u32,
     /// The labels before it: `.L_x_4`.
     pub labels: Vec<String>,
-    /// As nvdisasm writes it, without the semicolon: `@!P0 FMUL R9, R9, 0.125`.
+    /// Text from nvdisasm, without the semicolon: `@!P0 FMUL R9, R9, 0.125`.
     pub text: String,
-    /// What its encoding says to the scheduler; `None` if nvdisasm did not show the encoding.
+    /// Scheduling information from its encoding; `None` if nvdisasm did not show the encoding.
     pub control: Option<Control>,
 }
 
-/// What the compiler tells the scheduler with each instruction.
+/// Scheduling information that the compiler puts into each instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// Cycles until the warp may issue its next instruction.
     pub stall: u8,
-    /// The scoreboard, of six, that is released when the result is written; `None`: the result comes after a known time.
+    /// The scoreboard, of six, that is released when the result is written; `None`: the result has a fixed latency.
     pub result: Option<u8>,
     /// The scoreboard that is released when the operands have been read, so that their registers may be written again.
     pub operands: Option<u8>,
@@ -48,7 +48,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Of the upper 64 of the instruction's 128 bits.
+    /// Decodes the upper 64 of the instruction's 128 bits.
     fn of(upper: u64) -> Control {
         let bits = |from: u32, count: u32| (upper >> (from - 64) & ((1 << count) - 1)) as u8;
         let scoreboard = |number: u8| (number != 7).then_some(number);
@@ -83,7 +83,7 @@ impl Instruction {
         self.mnemonic().split('.').next().unwrap_or_default()
     }
 
-    /// Where a branch goes: `.L_x_4` of ``BRA `(.L_x_4)``.
+    /// Target of a branch: `.L_x_4` of ``BRA `(.L_x_4)``.
     fn target(&self) -> Option<&str> {
         if self.name() != "BRA" {
             return None;
@@ -93,7 +93,7 @@ impl Instruction {
 }
 
 impl Listing {
-    /// All instructions that do something, which `NOP` does not.
+    /// Number of all instructions except `NOP`.
     pub fn total(&self) -> u32 {
         self.instructions.iter().filter(|instruction| instruction.name() != "NOP").count() as u32
     }
@@ -114,8 +114,8 @@ impl Listing {
         if named.is_empty() { "none of these".to_owned() } else { named.join(", ") }
     }
 
-    /// Of the innermost loops with instructions named `name`, the one that has the most of them, and of several such the shortest:
-    /// from where a branch jumps back to, up to and with the branch.
+    /// Among the innermost loops with instructions named `name`, the one that has the most of them, and of several such the
+    /// shortest: from the target of the backward branch up to and including the branch.
     pub fn main_loop(&self, name: &str) -> Option<Range<usize>> {
         let place = |label: &str| self.instructions.iter().position(|at| at.labels.iter().any(|known| known == label));
         let ends = self.instructions.iter().enumerate();
@@ -141,7 +141,7 @@ impl Listing {
 /// A kernel of a PTX text, compiled for `arch` (`sm_90`).
 ///
 /// # Errors
-/// A sentence that says why it is not known.
+/// A sentence with the reason why it is not known.
 pub fn listing(ptx: &str, arch: &str, kernel: &str) -> Result<Listing, String> {
     let (ptxas, nvdisasm) = (tool("ptxas")?, tool("nvdisasm")?);
     // In a folder of our own: in the shared one somebody might have put a link where we write.
@@ -162,7 +162,7 @@ pub fn listing(ptx: &str, arch: &str, kernel: &str) -> Result<Listing, String> {
 /// The versions of ptxas and nvdisasm.
 ///
 /// # Errors
-/// As [`listing`].
+/// Same as [`listing`].
 pub fn versions() -> Result<[String; 2], String> {
     let version = |name: &str| {
         let text = said(&tool(name)?, [OsStr::new("--version")])?;
@@ -172,7 +172,7 @@ pub fn versions() -> Result<[String; 2], String> {
     Ok([version("ptxas")?, version("nvdisasm")?])
 }
 
-/// Reads what `nvdisasm -c -hex` prints.
+/// Parses the output of `nvdisasm -c -hex`.
 fn parse(text: &str) -> Vec<Listing> {
     let mut all: Vec<Listing> = Vec::new();
     let mut labels = Vec::new();
@@ -229,7 +229,7 @@ fn said<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsStr>) -> R
     Err(format!("{}: {}", program.display(), errors.lines().next().unwrap_or("it failed without a word")))
 }
 
-/// A program of the CUDA toolkit, or how to get it.
+/// A program of the CUDA toolkit, or the way to get it.
 fn tool(name: &str) -> Result<PathBuf, String> {
     ptxas::tool(name)
         .map_err(|reason| format!("{reason}; `pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm` brings it"))
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(branch.instructions[5].labels, [".L_x_2"]);
     }
 
-    /// Of `vector_add`: a load whose result comes when it comes, and an addition that waits for two.
+    /// Instructions of `vector_add`: a load without a fixed latency, and an addition that waits for two of them.
     #[test]
     fn what_the_scheduler_is_told_is_read_from_the_encoding() {
         let [branch, _] = &parse(TEXT)[..] else { panic!("two kernels") };

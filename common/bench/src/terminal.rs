@@ -1,14 +1,14 @@
-//! What standard output is: a terminal of some width that shows colours, or a file.
+//! Kind of standard output: a terminal with its width and colours, or a file.
 
 use ::console::Term;
 
-/// The columns of the terminal that tables are made for. A wider one shows no more.
+/// Width of the terminal that tables are made for. A wider one shows no more.
 pub const WIDTH: usize = 100;
 
-/// No table fits less; such a terminal breaks the lines itself.
+/// Minimum width of a table; a narrower terminal breaks the lines itself.
 const NARROWEST: usize = 24;
 
-/// What a text is laid out for.
+/// Output that a text is laid out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     /// Characters per line.
@@ -21,8 +21,8 @@ impl Terminal {
     /// A file or a pipe.
     pub const PLAIN: Terminal = Terminal { width: WIDTH, colors: false };
 
-    /// What standard output is now: as wide as `COLUMNS` says if it is set, as for other commands. Colours are for terminals, unless `NO_COLOR` is set or `CLICOLOR` is 0; `CLICOLOR_FORCE` asks for
-    /// them in a pipe too.
+    /// Current standard output: its width is `COLUMNS` if that is set, as for other commands. Colours are for terminals, unless
+    /// `NO_COLOR` is set or `CLICOLOR` is 0; `CLICOLOR_FORCE` asks for them in a pipe too.
     pub fn of_stdout() -> Terminal {
         let out = Term::stdout();
         let told = std::env::var("COLUMNS").ok();
@@ -31,7 +31,7 @@ impl Terminal {
     }
 }
 
-/// The width to lay out for: what `COLUMNS` says, else what the terminal does, which says 0 if it does not know.
+/// The width to lay out for: that of `COLUMNS`, else that of the terminal, which is 0 if unknown.
 fn width(told: Option<&str>, measured: Option<usize>) -> usize {
     let told = told.and_then(|told| told.trim().parse().ok());
     let known = [told, measured].into_iter().flatten().find(|&columns| columns > 0);

@@ -1,4 +1,4 @@
-//! Measurements that keep the clock they were taken with, so that no table shows one as another.
+//! Measurements that keep their clock, so that no table shows one as another.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -30,23 +30,23 @@ pub struct Timing {
     counts: Option<Counts>,
 }
 
-/// What a GPU is doing when a measured run begins.
+/// State of a GPU when a measured run begins.
 // ANCHOR: queue
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// Nothing: it waits for the host to launch, and the measurement includes that wait. This is what a program sees that needs
+    /// Idle: it waits for the host to launch, and the measurement includes that wait. This is the time of a program that needs
     /// each result before it continues.
     #[default]
     Empty,
     /// A long fill of memory, then an unmeasured run, both queued together with the measured one: the device alone, with the
-    /// caches as one run leaves them for the next.
+    /// caches in the state that one run leaves for the next.
     Warm,
     /// A fill of more memory than the L2 cache holds: the device alone, with every input read from memory.
     Cold,
 }
 // ANCHOR_END: queue
 
-/// How to measure: warm-up runs, which are not measured, then repetitions, which are.
+/// Settings of a measurement: warm-up runs, which are not measured, then repetitions, which are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bench {
     /// Runs before the measurement, to load code, warm caches and raise clocks.
@@ -67,8 +67,8 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Measures what `work` queues on `stream`: with events on a GPU; with counts on the simulator, for one run, since every
-    /// run has the same counts.
+    /// Measures the work that `work` queues on `stream`: with events on a GPU; with counts on the simulator, for one run,
+    /// since every run has the same counts.
     ///
     /// # Errors
     /// The first error of `work` or of the device.
@@ -76,7 +76,7 @@ impl Bench {
         self.measure_queued(stream, &mut work)
     }
 
-    /// Not generic: over a hundred works are measured, and this would be built for each.
+    /// Not generic: there are over a hundred measured closures, and this would be built for each.
     fn measure_queued(&self, stream: &Stream, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing> {
         if stream.device().is_sim() {
             let start = stream.record_event()?;
@@ -144,10 +144,10 @@ impl Filler {
     /// Filling 512 MB takes the fastest memory 0.1 ms, as long as several launches, and is ten times the largest L2 cache.
     const BYTES: u64 = 512 << 20;
 
-    /// Allocates the memory, at most a quarter of what is free.
+    /// Allocates the memory, at most a quarter of the free memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn new(stream: &Stream) -> Result<Filler> {
         let bytes = Filler::BYTES.min(stream.device().memory().free / 4);
         Ok(Filler(stream.alloc_uninit(bytes as usize)?))
@@ -156,7 +156,7 @@ impl Filler {
     /// Queues the fill.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub fn fill(&mut self, stream: &Stream) -> Result<()> {
         stream.poison(&mut self.0)
     }
@@ -175,7 +175,7 @@ impl Timing {
         Ok(Timing { clock, samples_ms, counts: None })
     }
 
-    /// What simulated devices counted, where [`Bench::measure`] has no single stream to look at.
+    /// A timing from counts of simulated devices, where [`Bench::measure`] has no single stream to look at.
     pub fn from_counts(counts: Counts) -> Timing {
         Timing { clock: Clock::Counts, samples_ms: Vec::new(), counts: Some(counts) }
     }
@@ -215,7 +215,7 @@ impl Timing {
         Some(amount / (self.median_ms()? * 1e-3))
     }
 
-    /// Interpolates linearly between neighbouring samples, as NumPy does by default.
+    /// Interpolates linearly between neighbouring samples, like NumPy's default.
     fn quantile(&self, q: f64) -> Option<f64> {
         let last = self.samples_ms.len().checked_sub(1)?;
         let at = q * last as f64;

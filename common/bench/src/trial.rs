@@ -1,4 +1,5 @@
-//! Checks of kernels at small and ragged shapes, for whoever has just changed one: what the tests do, without a test's program.
+//! Checks of kernels at small and ragged shapes, for a reader who has just changed one: the tests' checks, without a test
+//! program.
 
 use std::fmt::Display;
 
@@ -23,7 +24,7 @@ pub struct Trial {
 pub struct Problem {
     /// The sizes to choose, in the order in which `run` expects them.
     pub sizes: &'static [Size],
-    /// Runs it; what is wrong, in a sentence each.
+    /// Runs it and returns the errors, one sentence each.
     pub run: fn(&Device, &[usize]) -> Result<Vec<String>>,
 }
 
@@ -47,18 +48,18 @@ impl Trial {
 /// A size that a reader may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// What the kernel calls it: `n`, `M`, `columns`.
+    /// Name in the kernel: `n`, `M`, `columns`.
     pub name: &'static str,
     /// The smallest.
     pub least: usize,
-    /// The largest that runs in seconds under the sanitiser, all the others at their largest too.
+    /// Maximum that runs in seconds under the sanitiser, with all others at their maximum too.
     pub most: usize,
-    /// One to begin with.
+    /// Initial value.
     pub usual: usize,
 }
 
 impl Size {
-    /// From `least` to `most`, `usual` at first.
+    /// From `least` to `most`, initially `usual`.
     pub const fn new(name: &'static str, [least, most]: [usize; 2], usual: usize) -> Size {
         Size { name, least, most, usual }
     }
@@ -72,17 +73,17 @@ pub fn exactly<const N: usize>(sizes: &[usize]) -> Result<[usize; N]> {
     sizes.try_into().map_err(|_| Error::Invalid(format!("{N} sizes were expected, not {sizes:?}")))
 }
 
-/// What is wrong so far. Kernels that the device doesn't take are passed over.
+/// Errors found so far. Kernels that the device doesn't support are skipped.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     wrong: Vec<String>,
 }
 
 impl Verdicts {
-    /// Does a part of a trial.
+    /// Runs a part of a trial.
     ///
     /// # Errors
-    /// Those of `part`, other than [`Error::Unsupported`].
+    /// Errors of `part` other than [`Error::Unsupported`].
     pub fn part(&mut self, part: impl FnOnce(&mut Verdicts) -> Result<()>) -> Result<()> {
         match part(self) {
             Err(Error::Unsupported { .. }) => Ok(()),
@@ -90,11 +91,11 @@ impl Verdicts {
         }
     }
 
-    /// Lets `check` have each of these steps, loaded on the device; a step that the device doesn't take is passed over, as a
-    /// [`Verdicts::part`] is.
+    /// Calls `check` for each of these steps, loaded on the device; a step that the device doesn't support is skipped, like
+    /// a [`Verdicts::part`].
     ///
     /// # Errors
-    /// Those of loading and of `check`, other than [`Error::Unsupported`].
+    /// Errors of loading and of `check` other than [`Error::Unsupported`].
     pub fn of_steps<'s, M: Method + 's>(
         device: &Device,
         steps: impl IntoIterator<Item = &'s Step<M>>,
@@ -107,7 +108,7 @@ impl Verdicts {
         Ok(all.into_wrong())
     }
 
-    /// Adds the result of a comparison, if it is a mismatch; `what` says of what.
+    /// Adds the result of a comparison, if it is a mismatch; `what` names the compared values.
     pub fn add(&mut self, what: impl Display, compared: std::result::Result<Report, Mismatch>) {
         if let Err(mismatch) = compared {
             self.wrong.push(format!("{what}: {mismatch}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use bench::record::Record;
 use common::compile::ship;
 
-/// So the next one differs from it in the rows that have changed alone: neither in its form, nor in the last digit of a number.
+/// Keeps later differences to the rows that have changed: no change of form, nor in the last digit of a number.
 #[test]
 fn every_record_is_as_save_writes_it() {
     let root = ship::workspace_root(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();

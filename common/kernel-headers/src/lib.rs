@@ -1,7 +1,8 @@
 //! The part of `common::kernel_source!` that reads files while it is expanded: a kernel, the headers that it includes, and its PTX.
 //!
-//! What a program carries of them is for where its sources are not. In a checkout it reads the files, so Cargo does not build a crate
-//! again when a kernel changes, as it would for `include_str!`; an optimised build (`--release`) is for taking away, and does.
+//! A program embeds them for use without its sources. In a checkout it reads the files, so Cargo does not build a crate again
+//! when a kernel changes, as it would for `include_str!`; an optimised build (`--release`) is meant to be taken away, and embeds
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

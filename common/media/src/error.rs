@@ -1,11 +1,11 @@
-//! What can go wrong, each in one sentence.
+//! Errors, each in one sentence.
 
 use std::path::PathBuf;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a file was not read or written.
+/// Reason why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,7 +14,7 @@ pub enum Error {
     Photo {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 
@@ -23,7 +23,7 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Photos in, drawings out: what the networks' phases share beside [`common`], in a crate of its own, so that phases 1 and 2 build
+//! Photos in, drawings out: shared by the networks' phases beside [`common`], in a crate of its own, so that phases 1 and 2 build
 //! without image formats and fonts.
 //!
 //! | module | what it holds |

@@ -1,5 +1,5 @@
-//! From a photo file to what an ImageNet network takes, as torchvision prepares it for ResNet18: shorter side 256 (bilinear,
-//! antialiased), the central 224 × 224, values in [0, 1], then per channel (value − mean) / standard deviation.
+//! From a photo file to the input of an ImageNet network, prepared as by torchvision for ResNet18: shorter side 256
+//! (bilinear, antialiased), the central 224 × 224, values in [0, 1], then per channel (value − mean) / standard deviation.
 //!
 //! From the same pixels, each value is torchvision's for a PIL image. A JPEG's pixels differ by a level here and there between
 //! decoders (in the photo of the repository, 1.2 % of them).
@@ -32,15 +32,15 @@ const CROP: u32 = 224;
 const CHANNELS: usize = 3;
 /// Means of ImageNet's images, in [0, 1], for red, green, blue (torchvision's values).
 pub const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
-/// Standard deviations, as [`MEAN`].
+/// Standard deviations, in the order of [`MEAN`].
 pub const STANDARD_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 /// A longer strip than this would be blown up to gigabytes for the sake of a square in its middle.
 const MAX_ASPECT: u32 = 64;
 
-/// Bytes of photo files in memory at any time, and so the limit for one file.
+/// Maximum bytes of photo files in memory at any time, and so the limit for one file.
 static FILES: Budget = Budget::new(512 << 20);
-/// Bytes of decoded pixels in memory at any time, and so the limit for one photo. Photos that are opened at the same time wait for
-/// each other rather than exceed it. A decoder's own tables come on top.
+/// Maximum bytes of decoded pixels in memory at any time, and so the limit for one photo. Photos that are opened at the same time
+/// wait for each other rather than exceed it. A decoder's own tables come on top.
 static PIXELS: Budget = Budget::new(1 << 30);
 
 /// The photo in the repository; `assets/README.md` has its author and licence.
@@ -65,7 +65,7 @@ impl Photo {
         Photo::new("china.jpg".to_owned(), &image)
     }
 
-    /// Reads a JPEG or PNG file; what it is, its content says, not its name.
+    /// Reads a JPEG or PNG file; its content decides the format, not its name.
     ///
     /// # Errors
     /// [`Error::Photo`] if the file is not a regular one or cannot be read, is no image, is truncated, has no pixels or too many, or
@@ -101,7 +101,7 @@ impl Photo {
         normalise(&self.middle)
     }
 
-    /// What the network sees of it as a picture: \[3, 224, 224\], red, green, blue from 0 to 1.
+    /// The network's view as a picture: \[3, 224, 224\], red, green, blue from 0 to 1.
     pub fn colours(&self) -> Tensor {
         let side = CROP as usize;
         Tensor::from_fn(&[CHANNELS, side, side], |at| {
@@ -114,14 +114,14 @@ impl Photo {
 /// The network's input for several photos: \[photos, 3, 224, 224\].
 ///
 /// # Errors
-/// As [`Tensor::from_vec`].
+/// Errors of [`Tensor::from_vec`].
 pub fn batch(photos: &[Photo]) -> common::Result<Tensor> {
     let each = photos.par_iter().map(|photo| photo.to_tensor().into_vec()).collect::<common::Result<Vec<_>>>()?;
     let side = CROP as usize;
     Tensor::from_vec(&[photos.len(), CHANNELS, side, side], each.concat())
 }
 
-/// A number of bytes that several threads share: a thread waits until as many as it needs are free.
+/// A number of bytes that several threads share: a thread waits until enough of them are free.
 struct Budget {
     total: u64,
     taken: Mutex<u64>,
@@ -217,7 +217,7 @@ fn undecodable(error: image::ImageError) -> String {
     format!("it cannot be decoded: {error}")
 }
 
-/// Whether the markers of a JPEG lead to the one that ends it. The decoder fills what a file lacks with grey, and says nothing.
+/// Whether the markers of a JPEG lead to the one that ends it. The decoder silently fills missing parts with grey.
 fn jpeg_ends(bytes: &[u8]) -> bool {
     const END: u8 = 0xD9;
     // In compressed data, 0xFF stands before 0 or the number of a restart; before a marker it may be repeated.
@@ -248,9 +248,9 @@ fn resize(image: &RgbImage) -> RgbImage {
     RgbImage::from_raw(across, down, small).expect("each pass makes one side what it is to be")
 }
 
-/// `pixels` \[…, from, inner\] as \[…, to, inner\]: each value is the mean of those below a triangle around its place, weighted by
-/// its height. The triangle reaches to the next values, or, as values become fewer, to the next that are made, which is what
-/// "antialiased" means. Weights are in fixed point as Pillow's are, and so every value is the same as Pillow's.
+/// `pixels` \[…, from, inner\] as \[…, to, inner\]: each value is the mean of those below a triangle around its position,
+/// weighted by its height. The triangle reaches to the adjacent input values or, when downscaling, to the adjacent output values,
+/// which is what "antialiased" means. Weights are in fixed point as in Pillow, and so every value equals Pillow's.
 fn resample(pixels: &[u8], from: usize, to: usize, inner: usize) -> Vec<u8> {
     const BITS: u32 = 22;
     let scale = from as f64 / to as f64;
@@ -280,7 +280,7 @@ fn resample(pixels: &[u8], from: usize, to: usize, inner: usize) -> Vec<u8> {
     out
 }
 
-/// The middle; half a pixel goes to the even side, as Python's `round` has it.
+/// Crops the middle; half a pixel goes to the even side, like Python's `round`.
 fn crop(image: &RgbImage) -> RgbImage {
     let start = |side: u32| (f64::from(side - CROP) / 2.0).round_ties_even() as u32;
     imageops::crop_imm(image, start(image.width()), start(image.height()), CROP, CROP).to_image()

@@ -12,23 +12,23 @@ use crate::{Error, Result};
 /// The family that the built-in font goes by.
 pub const FONT: &str = "sans-serif";
 const LINE: RGBColor = RGBColor(8, 69, 148);
-/// What the axis of values shows at least, relative to the largest: a constant is drawn as a line, not as noise.
+/// Minimum span of the value axis, relative to the largest value: a constant is drawn as a line, not as noise.
 const LEAST_SPAN: f64 = 1e-6;
 
 /// Values over a horizontal axis, as one line.
 #[derive(Clone, Debug)]
 pub struct LinePlot {
-    /// Above the drawing.
+    /// Title, above the drawing.
     pub title: String,
-    /// What the horizontal axis shows, with its unit.
+    /// Label of the horizontal axis, with its unit.
     pub x: String,
-    /// What the vertical axis shows, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y: String,
-    /// From the left.
+    /// Points, from the left.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What can be drawn as an SVG and as a PNG file.
+/// A drawing that can be saved as an SVG and as a PNG file.
 pub trait Drawing {
     /// Width and height in pixels.
     const SIZE: (u32, u32);
@@ -36,10 +36,10 @@ pub trait Drawing {
     /// Draws on the area, which is presented afterwards; text is in [`FONT`], which is there by then.
     ///
     /// # Errors
-    /// What there is nothing to draw of, or what the area reports.
+    /// If there is nothing to draw, or the area reports an error.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String>;
 
-    /// Writes `NAME.svg` and `NAME.png` into `dir`, which is made if it is not there, and returns their paths.
+    /// Writes `NAME.svg` and `NAME.png` into `dir`, which is created if it does not exist, and returns their paths.
     ///
     /// # Errors
     /// [`Error::Write`] if it cannot be drawn, or a file cannot be written.
@@ -62,10 +62,10 @@ pub trait Drawing {
         Ok(vec![svg, png])
     }
 
-    /// The same as the text of an SVG file.
+    /// Draws the text of an SVG file.
     ///
     /// # Errors
-    /// As [`Drawing::draw`].
+    /// Same as [`Drawing::draw`].
     fn svg(&self) -> Result<String, String> {
         svg(Self::SIZE, |area| self.draw(area))
     }
@@ -74,7 +74,7 @@ pub trait Drawing {
 /// The text of an SVG file of this width and height, drawn by `draw`; text is in [`FONT`].
 ///
 /// # Errors
-/// What `draw` reports.
+/// Errors of `draw`.
 pub fn svg(
     size: (u32, u32),
     draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), String>,
@@ -92,10 +92,10 @@ pub fn svg(
     Ok(printable_lines(&text).into_owned())
 }
 
-/// A white sheet with a title, `label_width` pixels for what the vertical axis says, and room for a chart.
+/// A white sheet with a title, `label_width` pixels for the labels of the vertical axis, and room for a chart.
 ///
 /// # Errors
-/// What the area reports.
+/// Errors of the area.
 pub fn sheet<'a, 'b, B: DrawingBackend>(
     area: &'a DrawingArea<B, Shift>,
     title: &str,
@@ -107,10 +107,10 @@ pub fn sheet<'a, 'b, B: DrawingBackend>(
     Ok(chart)
 }
 
-/// A box on the chart that says what each of its series is.
+/// A box on the chart that names its series.
 ///
 /// # Errors
-/// What the area reports.
+/// Errors of the area.
 pub fn legend<'a, B: DrawingBackend + 'a, C: CoordTranslate>(
     chart: &mut ChartContext<'a, B, C>,
     position: SeriesLabelPosition,

@@ -1,4 +1,4 @@
-//! What photos take of the host's memory: a test of its own, since it counts what the whole process allocates.
+//! Host memory that photos take: a test of its own, since it counts allocations of the whole process.
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use image::{Rgb, RgbImage};
 use media::photo::{Photo, batch};
 
-/// The system's allocator, and how many bytes are out now and were at most.
+/// The system's allocator, with the bytes in use now and at the peak.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);

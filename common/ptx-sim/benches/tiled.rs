@@ -1,5 +1,5 @@
-//! How fast the simulator is, in lane-instructions per second: matrix products, a vector addition, reductions by shuffles,
-//! half precision and tensor cores, on one worker and on all of them, and on one worker with a profiler and with a sanitiser.
+//! Speed of the simulator, in lane-instructions per second: matrix products, a vector addition, reductions by shuffles, half
+//! precision and tensor cores, on one worker and on all of them, and on one worker with a profiler and with a sanitiser.
 //!
 //! `cargo bench -p ptx-sim --bench tiled`
 

@@ -8,7 +8,7 @@ use crate::span::Span;
 /// A whole translation unit.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
-    /// The compute capability of `.target`, as 80.
+    /// The compute capability of `.target`, such as 80.
     pub target: u32,
     /// `.file` table: index to path.
     pub files: HashMap<u64, &'a str>,
@@ -18,7 +18,7 @@ pub(crate) struct Ast<'a> {
     pub functions: Vec<Function<'a>>,
 }
 
-/// Where a variable lives.
+/// Space of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     Reg,
@@ -78,7 +78,7 @@ pub(crate) struct Function<'a> {
     pub max_registers: Option<u32>,
     /// `.reqnctapercluster`: blocks of a cluster along each axis.
     pub cluster: Option<[u32; 3]>,
-    /// Directives that ask for what the simulator does not have, and what that is.
+    /// Directives that ask for features that the simulator does not have, with their names.
     pub refused: Vec<(Span, String)>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
@@ -95,7 +95,7 @@ pub(crate) enum Statement<'a> {
     Targets(&'a str, Vec<&'a str>),
     /// `name: .callprototype (…) _ (…);`, which says nothing that the call does not
     Prototype,
-    /// A directive that the simulator does not know, and what is not known of it.
+    /// A directive that the simulator does not know, and the unknown part of it.
     Refused(Span, String),
 }
 

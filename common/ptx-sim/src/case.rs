@@ -1,4 +1,4 @@
-//! `ptx-sim case`: several launches on one device, and what they must leave in memory.
+//! `ptx-sim case`: several launches on one device, and the expected contents of memory afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -39,7 +39,7 @@ struct Case {
     save: BTreeMap<String, PathBuf>,
 }
 
-/// What memory holds at first: exactly one of the four.
+/// Initial contents of a buffer: exactly one of the four.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Memory {
@@ -102,7 +102,7 @@ enum FilterName {
     Linear,
 }
 
-/// How a texture is sampled.
+/// Sampling of a texture.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Sampled {
@@ -144,13 +144,13 @@ struct Compare {
     relative: f64,
 }
 
-/// How a buffer differs from what was expected of it.
+/// Difference between a buffer and its expected contents.
 #[derive(Debug)]
 struct Difference {
     buffer: String,
     elements: usize,
     different: usize,
-    /// Which element is the first that differs, what it is, and what was expected.
+    /// First element that differs: index, value and expected value.
     first: Option<(usize, String, String)>,
     /// The largest absolute difference of two numbers, tolerated or not.
     largest: f64,

@@ -107,7 +107,7 @@ Examples:
   ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --sanitize in:u32:@values.bin out:u32:1
   ptx-sim run add.ptx --kernel add --block 256 --profile --arch sm_80 in:f32:@a.bin in:f32:@b.bin out:f32:256 u32:256";
 
-/// What to launch, and how.
+/// Kernel to launch, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Launch {
     /// The PTX file; `FILE.ptx.gz` will do
@@ -141,7 +141,7 @@ pub(crate) struct Launch {
     /// A buffer that is not an argument itself: its address is, as ptr:NAME
     #[arg(long, value_name = "NAME=in:TYPE:LIST", value_parser = named_buffer)]
     pub buffer: Vec<Buffer>,
-    /// What a __device__ or __constant__ variable holds at first
+    /// Initial value of a __device__ or __constant__ variable
     #[arg(long, value_name = "NAME=TYPE:LIST", value_parser = variable)]
     pub set: Vec<(String, Element, Vec<u8>)>,
     #[command(flatten)]
@@ -154,7 +154,7 @@ pub(crate) struct Launch {
     pub args: Vec<Argument>,
 }
 
-/// What the command may take of the host.
+/// Host resources that the command may take.
 #[derive(Debug, Args)]
 pub(crate) struct Limits {
     /// Stop after this many seconds, reading the file included; as 10 or 0.5
@@ -336,7 +336,7 @@ Examples:
 pub(crate) struct TraceOptions {
     #[command(flatten)]
     pub launch: Launch,
-    /// What to draw
+    /// Kind of picture
     #[arg(long, value_enum, required_unless_present = "list")]
     pub show: Option<Show>,
     /// List the accesses to memory instead
@@ -365,16 +365,16 @@ pub(crate) struct TraceOptions {
     pub output: Option<PathBuf>,
 }
 
-/// What a picture shows.
+/// Kind of picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Show {
     /// An access to global memory and the sectors it moves
     Sectors,
     /// An access to shared memory and its bank conflicts
     Banks,
-    /// How a matrix instruction spreads its matrices over lanes and registers
+    /// Layout of a matrix instruction's matrices over lanes and registers
     Fragment,
-    /// Where a wgmma finds A or B in shared memory
+    /// A or B of a wgmma in shared memory
     Operand,
     /// A tensor's box in shared memory
     Tile,
@@ -384,7 +384,7 @@ pub(crate) enum Show {
     Timeline,
 }
 
-/// What an access does.
+/// Kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// Loads
@@ -436,7 +436,7 @@ fn architecture(text: &str) -> Result<String, String> {
     }
 }
 
-/// Up to three numbers; those that are not given are `rest`.
+/// Up to three numbers; missing ones are `rest`.
 fn axes(text: &str, rest: u32) -> Result<[u32; 3], String> {
     let mut axes = [rest; 3];
     if text.split(',').count() > 3 {

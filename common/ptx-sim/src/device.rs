@@ -21,31 +21,30 @@ use crate::texture::{
 use crate::trace::{Trace, TraceRequest};
 use crate::watch::WatchRequest;
 
-/// Threads that a block may have at most.
+/// Maximum threads of a block.
 pub const MAX_THREADS: u32 = 1024;
-/// Bytes of shared memory that a block may have at most: what a device of compute capability 9.0 allows.
+/// Maximum bytes of shared memory of a block, as on a device of compute capability 9.0.
 pub const MAX_SHARED: u32 = 227 * 1024;
-/// Blocks that a grid may have along each axis.
+/// Maximum blocks of a grid along each axis.
 pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
-/// Threads that a block may have along each axis.
+/// Maximum threads of a block along each axis.
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
-/// Warp instructions that a launch may execute if [`LaunchConfig::budget`] does not say.
+/// Maximum warp instructions of a launch if [`LaunchConfig::budget`] is `None`.
 pub const DEFAULT_BUDGET: u64 = 10_000_000_000;
 
-/// How a simulated device is made.
+/// Properties of a simulated device.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
     /// Bytes of memory. Host memory is taken as allocations are touched.
     pub total_memory: u64,
-    /// Host threads that run blocks; 0 takes all there are.
+    /// Host threads that run blocks; 0 stands for all cores.
     pub workers: usize,
-    /// Every launch is sanitised: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read what was never
-    /// written, raced, or broke another rule, wherever that happened. Such a launch has one worker and is several times
-    /// slower.
+    /// Sanitises every launch: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read unwritten memory,
+    /// raced, or broke another rule. Such a launch has one worker and is several times slower.
     pub sanitize: bool,
-    /// Bytes of host memory that the device may take, for all there is to it: modules, buffers, registers and local memory of
-    /// blocks that run, what a sanitiser remembers, traces. Beyond, an allocation fails with [`MemoryError::Limit`] and a launch
-    /// ends with a fault of kind [`crate::FaultKind::MemoryLimit`]. `None`: no limit.
+    /// Maximum bytes of host memory for the whole device: modules, buffers, registers and local memory of running blocks, the
+    /// sanitiser's state, traces. Beyond, an allocation fails with [`MemoryError::Limit`] and a launch ends with a fault of kind
+    /// [`crate::FaultKind::MemoryLimit`]. `None`: no limit.
     pub memory_limit: Option<u64>,
 }
 
@@ -72,7 +71,7 @@ struct Inner {
 }
 
 impl Device {
-    /// A device with nothing in its memory.
+    /// A device with empty memory.
     #[must_use]
     pub fn new(config: DeviceConfig) -> Self {
         let workers = match config.workers {
@@ -89,7 +88,7 @@ impl Device {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Allocates zeroed memory, aligned to 256 bytes. `label` is what diagnostics call it. To a sanitiser the zeros do not
+    /// Allocates zeroed memory, aligned to 256 bytes. `label` names it in diagnostics. To a sanitiser the zeros do not
     /// count: on a GPU anything may be there.
     ///
     /// # Errors
@@ -180,16 +179,16 @@ impl Device {
     /// Makes a surface with memory of its own. `data` as for [`Self::create_texture`].
     ///
     /// # Errors
-    /// As [`Self::create_texture`].
+    /// Same as [`Self::create_texture`].
     pub fn create_surface(&self, surface: &SurfaceDescriptor, data: &[u8]) -> Result<ObjectHandle, ObjectError> {
         let SurfaceDescriptor { extent, format, label } = surface;
         self.inner.create(ObjectKind::Surface, *extent, *format, label, data)
     }
 
-    /// A texture that reads what a surface holds: both are of one memory, as objects of one `cudaArray`.
+    /// A texture that reads a surface's contents: both share one memory, as objects of one `cudaArray`.
     ///
     /// # Errors
-    /// If `surface` is no live surface, or its format cannot be sampled so.
+    /// If `surface` is no live surface, or its format cannot be sampled with `sampling`.
     pub fn texture_of(&self, surface: ObjectHandle, sampling: Sampling) -> Result<ObjectHandle, ObjectError> {
         let found = self.inner.object(surface)?;
         if !matches!(found.kind, ObjectKind::Surface) {
@@ -202,7 +201,7 @@ impl Device {
     /// A texture over device memory, for `tex1Dfetch`; its extent is [`Extent::Linear`]. The memory stays the caller's.
     ///
     /// # Errors
-    /// If the texture is none of linear memory, `pointer` is not aligned to 16 bytes, or the memory there is too short.
+    /// If the texture is not linear, `pointer` is not aligned to 16 bytes, or the memory there is too short.
     pub fn bind_texture(&self, texture: &TextureDescriptor, pointer: DevicePtr) -> Result<ObjectHandle, ObjectError> {
         let TextureDescriptor { extent, format, sampling, label } = texture;
         let invalid = |message: &str| ObjectError::Invalid { label: label.clone(), message: message.to_owned() };
@@ -227,7 +226,7 @@ impl Device {
     /// Copies an object's texels to the host, without gaps.
     ///
     /// # Errors
-    /// If the handle is no live object's, or `data` does not have the bytes of all texels.
+    /// If the handle belongs to no live object, or `data` does not have the bytes of all texels.
     pub fn read_object(&self, handle: ObjectHandle, data: &mut [u8]) -> Result<(), ObjectError> {
         let object = self.inner.object(handle)?;
         let row = Inner::whole(&object, data.len() as u64)?;
@@ -240,7 +239,7 @@ impl Device {
     /// Copies host bytes to an object's texels.
     ///
     /// # Errors
-    /// As [`Self::read_object`].
+    /// Same as [`Self::read_object`].
     pub fn write_object(&self, handle: ObjectHandle, data: &[u8]) -> Result<(), ObjectError> {
         let object = self.inner.object(handle)?;
         let row = Inner::whole(&object, data.len() as u64)?;
@@ -253,7 +252,7 @@ impl Device {
     /// Destroys a texture or surface. Memory of its own is freed when no other object lies in it.
     ///
     /// # Errors
-    /// If the handle is no live object's.
+    /// If the handle belongs to no live object.
     pub fn destroy_object(&self, handle: ObjectHandle) -> Result<(), ObjectError> {
         let removed = Arc::make_mut(&mut self.inner.objects()).remove(handle.0);
         match removed {
@@ -263,8 +262,8 @@ impl Device {
         }
     }
 
-    /// Allocations that have not been freed, in order of their addresses: those of the host, and what kernels took from the
-    /// heap with `malloc` or `new`. Variables of loaded modules are not among them.
+    /// Allocations that have not been freed, in order of their addresses: those of the host, and blocks that kernels took
+    /// from the heap with `malloc` or `new`. Variables of loaded modules are not among them.
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
         let memory = &self.inner.memory;
@@ -275,9 +274,9 @@ impl Device {
         live.iter().map(|allocation| Leak::of(allocation)).collect()
     }
 
-    /// What kernels took from the heap and never freed, as findings of kind [`crate::FaultKind::Leak`]: one for each line that
-    /// asked, with its first block and the number of blocks. A later launch may yet free them, so no launch has them among its
-    /// own findings: ask when the last is over.
+    /// Heap blocks that kernels never freed, as findings of kind [`crate::FaultKind::Leak`]: one for each line that allocated
+    /// some, with its first block and the number of blocks. A later launch may yet free them, so no launch has them among its
+    /// own findings: call this after the last launch.
     #[must_use]
     pub fn heap_findings(&self) -> Vec<Fault> {
         let mut findings = Vec::new();
@@ -302,13 +301,13 @@ impl Device {
         findings
     }
 
-    /// How much memory is in use.
+    /// Memory in use.
     #[must_use]
     pub fn memory(&self) -> MemoryInfo {
         self.inner.memory.info()
     }
 
-    /// What kernels have printed since the last call.
+    /// Takes the text that kernels have printed since the last call.
     #[must_use]
     pub fn take_output(&self) -> String {
         std::mem::take(&mut *self.inner.output.lock().unwrap_or_else(PoisonError::into_inner))
@@ -373,7 +372,7 @@ impl Inner {
         }
     }
 
-    /// Bytes of a row of the texels, of which there are as many as `given`.
+    /// Bytes of a row of texels; an error unless all texels together have `given` bytes.
     fn whole(object: &Object, given: u64) -> Result<usize, ObjectError> {
         let row = Object::row_bytes(object.extent, object.format);
         let expected = row * Object::rows(object.extent);
@@ -404,7 +403,7 @@ impl Inner {
         Ok(Arc::make_mut(&mut self.objects()).insert(object))
     }
 
-    /// Enters an object whose memory is there.
+    /// Registers an object whose memory exists.
     fn enter(&self, object: Object) -> Result<ObjectHandle, ObjectError> {
         object.check()?;
         Ok(Arc::make_mut(&mut self.objects()).insert(object))
@@ -439,8 +438,8 @@ impl LoadedModule {
     /// The kernel of that name.
     ///
     /// # Errors
-    /// [`LoadError::UnknownKernel`], which lists those there are; [`LoadError::Unsupported`] if the kernel or a function that
-    /// it calls has instructions which the simulator does not know: all of them are listed.
+    /// [`LoadError::UnknownKernel`], which lists the known kernels; [`LoadError::Unsupported`] if the kernel or a function
+    /// that it calls has instructions that the simulator does not know: all of them are listed.
     pub fn kernel(&self, name: &str) -> Result<Kernel, LoadError> {
         let module = &self.loaded.module;
         let Some(index) = module.parts().iter().position(|part| part.info.name == name) else {
@@ -479,20 +478,21 @@ pub struct LaunchConfig {
     pub grid: [u32; 3],
     /// Threads of a block along x, y, z.
     pub block: [u32; 3],
-    /// Blocks of a cluster along x, y, z, for a kernel that does not say itself (`__cluster_dims__`).
+    /// Blocks of a cluster along x, y, z, for a kernel without `__cluster_dims__`.
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
-    /// Warp instructions it may execute, all blocks together, or work that costs as much: the beginning of a block,
-    /// `printf`, `malloc`, waits for many copies. [`DEFAULT_BUDGET`] if `None`.
+    /// Maximum warp instructions, all blocks together, or work that costs as much: the beginning of a block, `printf`,
+    /// `malloc`, waits for many copies. [`DEFAULT_BUDGET`] if `None`.
     pub budget: Option<u64>,
-    /// Wall-clock time it may take; then it ends with a fault of kind [`crate::FaultKind::TimeLimit`]. `None`: no limit.
+    /// Maximum wall-clock time; then the launch ends with a fault of kind [`crate::FaultKind::TimeLimit`]. `None`: no
+    /// limit.
     pub time_limit: Option<Duration>,
     /// A cooperative launch (`cudaLaunchCooperativeKernel`): its blocks may wait for each other, as `grid.sync()` does, so
     /// all of them have to fit the device at once.
     pub cooperative: bool,
-    /// When asynchronous copies are made. A sanitised launch makes them late, whatever stands here: then all are under way for as
-    /// long as they may be.
+    /// When asynchronous copies are made. A sanitised launch always makes them late: then all are under way for as long as they
+    /// may be.
     pub asynchrony: Asynchrony,
 }
 
@@ -553,7 +553,7 @@ impl From<DevicePtr> for Arg {
     }
 }
 
-/// What a launch counted.
+/// Counts of one launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchReport {
     /// Instructions that warps executed; one that a predicate switched off in all lanes counts too.
@@ -572,13 +572,13 @@ impl From<exec::Counts> for LaunchReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("leak: `{label}` ({bytes} bytes at {:#x}) was never freed{}", pointer.0, whose(finding.as_deref()))]
 pub struct Leak {
-    /// Where it begins.
+    /// First address.
     pub pointer: DevicePtr,
-    /// Its size.
+    /// Size.
     pub bytes: u64,
-    /// What it was called when it was allocated; of a kernel's, where that was.
+    /// Label of the allocation; for a kernel's allocation, where it was made.
     pub label: String,
-    /// If a kernel allocated it: the leak as a finding, which has its name, the source line, block and thread.
+    /// The leak as a finding, if a kernel allocated it: with its name, source line, block and thread.
     pub finding: Option<Box<Fault>>,
 }
 
@@ -600,39 +600,39 @@ fn whose(finding: Option<&Fault>) -> String {
     })
 }
 
-/// What else to find out about a launch.
+/// Observations to make of a launch.
 ///
-/// A launch that is traced or watched has one worker, so that it is the same each time.
+/// A traced or watched launch has one worker, so that it is the same each time.
 #[derive(Clone, Debug, Default)]
 pub struct Observe {
-    /// Count what the kernel asks of the hardware, line by line. Costs about half of the simulator's speed.
+    /// Count the kernel's use of the hardware, line by line. Costs about half of the simulator's speed.
     pub profile: bool,
-    /// Record what one block does: [`Observation::trace`].
+    /// Record one block's work: [`Observation::trace`].
     pub trace: Option<TraceRequest>,
-    /// Tell the values of registers and memory as the kernel goes.
+    /// Report values of registers and memory while the kernel runs.
     pub watch: Option<WatchRequest>,
-    /// Note which bytes of its allocations it accesses; only where the device sanitises.
+    /// Record the bytes that it accesses in each allocation; only on a device that sanitises.
     pub touches: bool,
-    /// Work before a joint launch that not all of its devices come after; only where the device sanitises.
+    /// Work before a joint launch that is not ordered before all of its devices; only on a device that sanitises.
     pub earlier: Vec<EarlierWork>,
 }
 
-/// What was found out about a launch.
+/// Observations of a launch.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// What it counted.
+    /// Counts of the launch.
     pub report: LaunchReport,
-    /// What the sanitiser found, in order of occurrence; empty unless the device sanitises ([`DeviceConfig::sanitize`]).
+    /// Findings of the sanitiser, in order of occurrence; empty unless the device sanitises ([`DeviceConfig::sanitize`]).
     pub findings: Vec<Fault>,
-    /// What the kernel asked of the hardware, if that was to be observed ([`Observe::profile`]).
+    /// Use of the hardware, if requested ([`Observe::profile`]).
     pub profile: Option<Profile>,
-    /// What one block did, if requested.
+    /// Work of one block, if requested.
     pub trace: Option<Trace>,
-    /// What it accessed, if that was to be noted ([`Observe::touches`]).
+    /// Memory that it accessed, if requested ([`Observe::touches`]).
     pub touched: Vec<TouchedMemory>,
 }
 
-/// Why a launch did not happen, or did not end well.
+/// Reason why a launch did not happen, or did not end well.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -641,7 +641,7 @@ pub enum LaunchError {
     Arguments {
         /// The kernel.
         kernel: String,
-        /// Which argument, and what was expected.
+        /// The argument, and the expected one.
         message: String,
     },
     /// The device cannot run a grid or block of that shape.
@@ -649,7 +649,7 @@ pub enum LaunchError {
     Config {
         /// The kernel.
         kernel: String,
-        /// Which limit is exceeded, by how much.
+        /// The exceeded limit, and the excess.
         message: String,
     },
     /// There is nothing to trace or watch at the requested place.
@@ -657,25 +657,25 @@ pub enum LaunchError {
     Observe {
         /// The kernel.
         kernel: String,
-        /// What there is not, and what there is.
+        /// The missing place, and the existing ones.
         message: String,
     },
-    /// The kernel did something that it must not.
+    /// The kernel broke a rule.
     #[error(transparent)]
     Fault(Box<Fault>),
-    /// What the sanitiser found: at least one fault. The launch went on past each where that was possible.
+    /// Findings of the sanitiser: at least one fault. The launch went on past each where that was possible.
     #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("\n"))]
     Findings(Vec<Fault>),
 }
 
-/// Maximum number of blocks of a cluster, where hardware is not asked for more than every GPU has.
+/// Maximum number of blocks of a cluster: the size that every GPU supports.
 const MAX_CLUSTER: u64 = 8;
 
-/// Multiprocessors whose room a cooperative launch may fill.
+/// Multiprocessors that a cooperative launch may fill.
 const MULTIPROCESSORS: u64 = 132;
 
-/// What the driver gives a cooperative launch: a word of its size and the barrier of the grid, whose address is in
-/// `%envreg1` and `%envreg2`.
+/// Workspace that the driver gives a cooperative launch: a word with its size and the barrier of the grid, whose
+/// address is in `%envreg1` and `%envreg2`.
 struct Workspace<'d> {
     device: &'d Inner,
     base: u64,
@@ -710,7 +710,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Its name, parameters and static needs.
+    /// Name, parameters and static needs of the kernel.
     #[must_use]
     pub fn info(&self) -> &KernelInfo {
         &self.loaded.module.parts()[self.index].info
@@ -720,7 +720,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`LaunchError::Arguments`] and [`LaunchError::Config`] before anything ran; [`LaunchError::Fault`] if the kernel broke a
-    /// rule, with memory as it was then; on a device that sanitises, [`LaunchError::Findings`] for all that it found.
+    /// rule, with memory as it was then; on a device that sanitises, [`LaunchError::Findings`] with all findings.
     pub fn launch(&self, config: &LaunchConfig, args: &[Arg]) -> Result<LaunchReport, LaunchError> {
         let observation = self.observe(config, args, &Observe::default())?;
         if observation.findings.is_empty() {
@@ -730,22 +730,22 @@ impl Kernel {
         }
     }
 
-    /// Runs the kernel to its end and says what there was to see. On a device that sanitises, findings are part of that and
-    /// no error.
+    /// Runs the kernel to its end and returns the observations. On a device that sanitises, findings are part of them and
+    /// not an error.
     ///
     /// # Errors
-    /// As [`Self::launch`], but for findings; [`LaunchError::Observe`] before anything ran if what is to be observed does
-    /// not exist.
+    /// Same as [`Self::launch`], but for findings; [`LaunchError::Observe`] before anything ran if an object of observation
+    /// does not exist.
     pub fn observe(&self, config: &LaunchConfig, args: &[Arg], observe: &Observe) -> Result<Observation, LaunchError> {
         Kernel::observe_together(&[(self, args)], config, observe)
     }
 
-    /// [`Self::observe`] of grids that run at the same time, as several GPUs of one host would run them, each with arguments of its
-    /// own: their blocks may wait for each other. They are of one kernel; each may come from a load of its own, with module variables
-    /// of its own. What the sanitiser finds between two of them names both devices, by their places in the list.
+    /// [`Self::observe`] for grids that run at the same time, as on several GPUs of one host, each with its own arguments: their
+    /// blocks may wait for each other. All are of one kernel; each may come from a load of its own, with its own module variables. A
+    /// finding between two of them names both devices, by their places in the list.
     ///
     /// # Errors
-    /// As [`Self::observe`]; [`LaunchError::Config`] if there is no grid, or they are not of one kernel.
+    /// Same as [`Self::observe`]; [`LaunchError::Config`] if there is no grid, or they are not of one kernel.
     pub fn observe_together(
         grids: &[(&Kernel, &[Arg])],
         config: &LaunchConfig,
@@ -934,7 +934,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many blocks are on the device at once: those of an H100, as far as the simulator keeps them under way.
+    /// Number of resident blocks: that of an H100, as far as the simulator keeps them under way.
     fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> u64 {
         let a_processor =
             Limits::of("sm_90").map_or(1, |limits| Occupancy::of(&limits, threads, shared_bytes, None).blocks);

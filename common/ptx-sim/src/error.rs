@@ -1,4 +1,4 @@
-//! What can go wrong before a kernel runs, as values; [`crate::report`] turns them into text.
+//! Errors before a kernel runs, as values; [`crate::report`] turns them into text.
 
 use crate::fault::FaultKind;
 use crate::limits::Reached;
@@ -9,7 +9,7 @@ use crate::span::Span;
 pub(crate) struct SyntaxError {
     pub span: Span,
     pub message: String,
-    /// Nothing is wrong with the text, but reading it has reached a limit.
+    /// Set if the text is not at fault, but reading it reached a limit.
     pub limit: Option<FaultKind>,
 }
 
@@ -25,14 +25,14 @@ impl From<Reached> for SyntaxError {
     }
 }
 
-/// An instruction that this simulator does not know, which says nothing about whether the kernel is right.
+/// An instruction that this simulator does not know; that does not mean that the kernel is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
     /// 1-based line of the PTX file.
     pub line: u32,
     /// The instruction as written.
     pub text: String,
-    /// What of it is not known: a modifier, a type, or the whole opcode.
+    /// The unknown part: a modifier, a type, or the whole opcode.
     pub reason: String,
 }
 
@@ -41,9 +41,9 @@ pub struct Unsupported {
 pub struct UnsupportedForm {
     /// The opcode with its modifiers, without guard and operands.
     pub form: String,
-    /// What of it is not known.
+    /// The unknown part.
     pub reason: String,
-    /// Where it stands: lines of the PTX file, in order; a call of a function without a body has line 0.
+    /// Lines of the PTX file, in order; a call of a function without a body has line 0.
     pub lines: Vec<u32>,
 }
 
@@ -81,7 +81,7 @@ impl Unsupported {
     }
 }
 
-/// Why a PTX file cannot be loaded, or a kernel of it cannot be had.
+/// Reason why a PTX file cannot be loaded, or a kernel of it cannot be had.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -92,9 +92,9 @@ pub enum LoadError {
         file: String,
         /// 1-based line.
         line: u32,
-        /// What was expected and what was found.
+        /// Expected and found text.
         message: String,
-        /// That line as written, and the bytes of it that are meant.
+        /// That line as written, and the byte range at fault.
         snippet: (String, std::ops::Range<usize>),
     },
     /// Reading the file takes more time or memory than [`crate::LoadLimits`] allow.
@@ -104,7 +104,7 @@ pub enum LoadError {
         file: String,
         /// [`FaultKind::TimeLimit`] or [`FaultKind::MemoryLimit`].
         kind: FaultKind,
-        /// Which limit, and what took it.
+        /// The limit, and the cause of reaching it.
         message: String,
     },
     /// A limit of the simulator: the kernel, or a function it calls, has instructions it does not know.
@@ -124,7 +124,7 @@ pub enum LoadError {
         kernel: String,
         /// The name of the PTX file.
         file: String,
-        /// The kernels that are there.
+        /// The kernels of the file.
         known: Vec<String>,
     },
     /// The module's own variables do not fit the device's memory.
@@ -132,7 +132,7 @@ pub enum LoadError {
     Memory {
         /// The name of the PTX file.
         file: String,
-        /// What the allocation said.
+        /// Error of the allocation.
         source: crate::MemoryError,
     },
 }

@@ -1,6 +1,6 @@
-//! What a kernel did wrong, as a value that knows where; [`crate::report`] draws it.
+//! A kernel's error, as a value with its location; [`crate::report`] draws it.
 
-/// Which rule a kernel broke.
+/// Rule that a kernel broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -16,7 +16,7 @@ pub enum FaultKind {
     BarrierDivergence,
     /// A barrier number or thread count that the hardware does not have; a cluster's barrier out of turn.
     InvalidBarrier,
-    /// An mbarrier that is none or is initialised twice, or one that is asked for more than it can do.
+    /// An object that is no mbarrier or is initialised twice, or one that is asked for more than it can do.
     InvalidMbarrier,
     /// A warp-level instruction executed by a lane outside its member mask, or waiting for lanes that never come.
     InvalidMask,
@@ -40,7 +40,7 @@ pub enum FaultKind {
     InvalidHandle,
     /// Metadata of a sparse matrix that PTX leaves undefined.
     InvalidMetadata,
-    /// `wgmma` that the four warps of a warpgroup do not execute alike, or with a descriptor that is none.
+    /// `wgmma` that the four warps of a warpgroup do not execute alike, or with an invalid descriptor.
     InvalidWgmma,
     /// A register of a `wgmma.mma_async` is read or written before the product has been waited for.
     RegisterInFlight,
@@ -48,11 +48,11 @@ pub enum FaultKind {
     TileInFlight,
     /// A `wgmma.mma_async` takes a register that was accessed since the last `wgmma.fence`, or comes before the first.
     MissingWgmmaFence,
-    /// A matrix descriptor whose tile does not begin where the pattern of its swizzle does, and whose base offset does not say so.
+    /// A matrix descriptor whose tile does not begin where the pattern of its swizzle does, without a base offset that says so.
     DescriptorAlignment,
     /// A bulk copy of an impossible size, or to blocks that do not exist.
     InvalidCopy,
-    /// 128 bytes that are no tensor map, or none for such a copy.
+    /// 128 bytes that are no tensor map, or no tensor map for this copy.
     InvalidTensorMap,
     /// Memory that was touched while a bulk copy to or from it was under way.
     CopyInFlight,
@@ -70,14 +70,14 @@ pub enum FaultKind {
     GlobalRace,
     /// Shared memory of a block of the cluster that has exited, or may have.
     BlockExit,
-    /// `free` of what `malloc` did not return, or a second time.
+    /// `free` of an address that `malloc` did not return, or a second time.
     InvalidFree,
     /// A block of the heap that was never freed.
     Leak,
 }
 
 impl FaultKind {
-    /// The name that `--json` gives it.
+    /// Name in the output of `--json`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl FaultKind {
         }
     }
 
-    /// What usually causes it; [`Fault::help`] knows more.
+    /// Usual cause; [`Fault::help`] knows more.
     fn help(self) -> &'static str {
         match self {
             Self::OutOfBounds => {
@@ -232,12 +232,12 @@ impl FaultKind {
     }
 }
 
-/// A kernel's fault: what, where, and by which thread.
+/// A kernel's fault: the rule, the location, and the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The rule that was broken.
     pub kind: FaultKind,
-    /// One sentence without the place.
+    /// One sentence without the location.
     pub message: String,
     /// Name of the kernel.
     pub kernel: String,
@@ -257,11 +257,11 @@ pub struct Fault {
     pub device: Option<u32>,
     /// `threadIdx` of the first thread that is at fault.
     pub thread: [u32; 3],
-    /// How many threads of its warp did the same.
+    /// Number of threads of its warp that did the same.
     pub threads: u32,
     /// The address, where one is at fault.
     pub address: Option<u64>,
-    /// More that helps to understand it: the nearest allocation, where other threads are.
+    /// More details: the nearest allocation, locations of other threads.
     pub notes: Vec<String>,
     /// File and 1-based line of the kernel, of the call in it that was inlined, and so on down to the instruction's own.
     /// [`Self::line`] is one of them; empty where nothing was inlined.
@@ -272,10 +272,10 @@ pub struct Fault {
     pub count: u64,
 }
 
-/// What [`OtherAccess::what`] calls a `cp.async` or bulk copy.
+/// Value of [`OtherAccess::what`] for a `cp.async` or bulk copy.
 pub(crate) const ASYNCHRONOUS_COPY: &str = "asynchronous copy";
 
-/// The access that a race is with.
+/// The other access of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherAccess {
     /// `read`, `write`, `atomic` or `asynchronous copy`.
@@ -290,7 +290,7 @@ pub struct OtherAccess {
     pub ptx: (String, u32),
     /// `blockIdx`.
     pub block: [u32; 3],
-    /// As [`Fault::device`].
+    /// Same as [`Fault::device`].
     pub device: Option<u32>,
     /// `threadIdx`.
     pub thread: [u32; 3],
@@ -306,7 +306,7 @@ impl Fault {
         }
     }
 
-    /// What usually causes it, and what to do.
+    /// Usual cause and remedy.
     pub(crate) fn help(&self) -> &'static str {
         match &self.other {
             Some(other) if self.kind == FaultKind::GlobalRace && other.device != self.device => {
@@ -329,13 +329,13 @@ impl Fault {
         }
     }
 
-    /// Which of `findings` is of the same kind and line: they are reported as one.
+    /// Index of the finding among `findings` with the same kind and line: they are reported as one.
     pub(crate) fn line_in(&self, findings: &[Self]) -> Option<usize> {
         findings.iter().position(|known| known.kind == self.kind && known.place() == self.place())
     }
 }
 
-/// `block (0, 0, 0), thread (1, 0, 0)`, and of which device, if there are several.
+/// `block (0, 0, 0), thread (1, 0, 0)`, and the device, if there are several.
 pub(crate) fn thread_in_words(device: Option<u32>, [bx, by, bz]: [u32; 3], [tx, ty, tz]: [u32; 3]) -> String {
     let device = device.map_or_else(String::new, |device| format!("device {device}, "));
     format!("{device}block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")

@@ -7,7 +7,7 @@
 
 use crate::lanes::{each, lanes, mask_of};
 
-/// Bytes of a sector: what global memory moves at least.
+/// Bytes of a sector: the smallest unit that global memory moves.
 pub(crate) const SECTOR: u64 = 32;
 
 /// Bytes of a line of four sectors.
@@ -16,7 +16,7 @@ pub(crate) const LINE: u64 = 128;
 /// Banks of shared memory, each a word of 4 bytes wide.
 pub(crate) const BANKS: usize = 32;
 
-/// How many different values there are; sorts them. Those of a warp mostly rise from lane to lane as they are.
+/// Number of distinct values; sorts them. Those of a warp mostly rise from lane to lane already.
 #[inline(always)]
 pub(crate) fn distinct(values: &mut [u64]) -> u64 {
     if !values.is_sorted() {
@@ -25,7 +25,7 @@ pub(crate) fn distinct(values: &mut [u64]) -> u64 {
     u64::from(!values.is_empty()) + values.windows(2).map(|pair| u64::from(pair[0] != pair[1])).sum::<u64>()
 }
 
-/// How many different pieces of `UNIT` bytes the addresses of the lanes of `mask`, which is not empty, are in.
+/// Number of distinct pieces of `UNIT` bytes that contain the addresses of the lanes of `mask`, which is not empty.
 pub(crate) fn pieces<const UNIT: u64>(addresses: &[u64; 32], mask: u32) -> u64 {
     let first = addresses[mask.trailing_zeros() as usize];
     distinct(&mut each(|lane| if mask >> lane & 1 == 1 { addresses[lane] } else { first } / UNIT))
@@ -64,11 +64,11 @@ pub(crate) fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64
     (0..bytes.div_ceil(4)).map(of_word).sum()
 }
 
-/// Wavefronts of a request to shared memory, and the fewest it could take. The memory has 32 banks of 4 bytes, and a
-/// wavefront gets one word from each; lanes that want the same word share it. A warp with accesses of 8 bytes per lane
-/// goes in two halves, with 16 bytes in four quarters; one without an active lane is free. Two neighbouring groups of a
-/// load (`pairs`) go as one if every lane there wants what its neighbour wants, or every lane what the one after its
-/// neighbour does; measured on an H200, stores don't.
+/// Wavefronts of a request to shared memory, and the minimum. The memory has 32 banks of 4 bytes, and a wavefront gets
+/// one word from each; lanes that want the same word share it. A warp with accesses of 8 bytes per lane goes in two
+/// halves, with 16 bytes in four quarters; one without an active lane is free. Two neighbouring groups of a load
+/// (`pairs`) go as one if every lane there wants the same as its neighbour, or every lane the same as the one after its
+/// neighbour; measured on an H200, stores don't.
 #[inline]
 pub(crate) fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32, pairs: bool) -> [u64; 2] {
     let words = bytes.div_ceil(4).clamp(1, 8) as usize;
@@ -87,7 +87,7 @@ pub(crate) fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32, pairs: bo
     total
 }
 
-/// How many lanes from `start` on shared memory serves together, see [`wavefronts`].
+/// Number of lanes from `start` on that shared memory serves together, see [`wavefronts`].
 pub(crate) fn served_together(first_words: &[u32; 32], words: usize, mask: u32, pairs: bool, start: usize) -> usize {
     let group = 32 / words;
     let alike = |apart: usize| {
@@ -100,14 +100,15 @@ pub(crate) fn served_together(first_words: &[u32; 32], words: usize, mask: u32, 
     if pair { 2 * group } else { group }
 }
 
-/// Wavefronts of `ldmatrix` and `stmatrix`, and the fewest: each matrix of eight 16-byte rows, whose addresses eight lanes
-/// give, is one wavefront if its rows lie in different banks.
+/// Wavefronts of `ldmatrix` and `stmatrix`, and the minimum: each matrix of eight 16-byte rows, whose addresses eight
+/// lanes give, is one wavefront if its rows lie in different banks.
 #[inline]
 pub(crate) fn matrix_wavefronts(addresses: &[u64; 32], matrices: usize, mask: u32) -> [u64; 2] {
     wavefronts(addresses, 16, mask & (u32::MAX >> (32 - 8 * matrices.clamp(1, 4))), false)
 }
 
-/// The most different words that any bank has to give, where each active lane wants `count` words from its first on.
+/// Maximum number of distinct words that any bank has to give, where each active lane wants `count` words from its
+/// first on.
 #[inline]
 fn ways(first_words: &[u32], count: u32, active: u32) -> u64 {
     let first = first_words[active.trailing_zeros() as usize];

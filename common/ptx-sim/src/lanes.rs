@@ -1,9 +1,9 @@
 //! The 32 lanes of a warp: values by lane, and masks with a bit for each.
 //!
 //! The loops have 32 iterations, no branches and no calls, so that the compiler turns them into vector instructions of
-//! whatever function they are inlined into.
+//! the function they are inlined into.
 
-/// `f` of each lane. `std::array::from_fn` would do, were it always inlined.
+/// `f` of each lane. `std::array::from_fn` would do if it were always inlined.
 #[inline(always)]
 pub(crate) fn each<T: Copy + Default>(f: impl Fn(usize) -> T) -> [T; 32] {
     let mut values = [T::default(); 32];
@@ -35,7 +35,7 @@ pub(crate) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The lanes of `mask` for which `f` holds; it is not asked of others.
+/// The lanes of `mask` for which `f` holds; it is not called for others.
 #[inline]
 pub(crate) fn lanes_where(mask: u32, mut f: impl FnMut(usize) -> bool) -> u32 {
     lanes(mask).fold(0, |found, lane| found | u32::from(f(lane)) << lane)

@@ -1,7 +1,7 @@
 //! Characters to tokens.
 //!
 //! Opcodes, directives, registers and labels are all one kind of token, a [`Token::Word`], dots included
-//! (`ld.global.v4.f32`, `.reg`, `%tid.x`, `$L__BB0_2`): what a word means depends on where it stands, which the parser
+//! (`ld.global.v4.f32`, `.reg`, `%tid.x`, `$L__BB0_2`): the meaning of a word depends on its position, which the parser
 //! knows and the lexer need not.
 
 use crate::error::SyntaxError;
@@ -72,7 +72,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token and where it stands.
+    /// The next token and its position.
     pub(crate) fn next(&mut self) -> Result<(Token<'a>, Span), SyntaxError> {
         self.skip_blank()?;
         let start = self.at;

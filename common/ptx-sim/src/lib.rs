@@ -1,8 +1,8 @@
 //! A simulated CUDA device: it runs PTX, the assembly that CUDA compilers produce, on the CPU.
 //!
 //! The kernels are the real ones, instruction by instruction: 32 lanes per warp, divergence and reconvergence, shared
-//! memory, barriers, shuffles, atomics, tensor-core products. What a GPU would do silently wrong, an index past the end, a
-//! barrier that some threads never reach, is a [`Fault`] that names the line of CUDA source, the block and the thread.
+//! memory, barriers, shuffles, atomics, tensor-core products. Silent errors on a GPU, such as an index past the end or a
+//! barrier that some threads never reach, become a [`Fault`] that names the line of CUDA source, the block and the thread.
 //!
 //! ```
 //! use ptx_sim::{Arg, Device, LaunchConfig, Module};
@@ -60,7 +60,8 @@
 //! 2. Otherwise `ir/op.rs` gets an operation, and `ir/facts.rs` its line: class, floating-point operations, registers written.
 //! 3. `exec/run/interpret.rs` gets its arm, or `together`, `matrix` … one of theirs.
 //!
-//! Profiler, debugger and trace follow. Tests stand in `tests/instructions/`, a small PTX file per family, with expected values.
+//! Profiler, debugger and trace need no change. Tests are in `tests/instructions/`, a small PTX file per family, with expected
+//! values.
 //!
 //! # Limits
 //! Instructions that the simulator does not know are listed when a kernel is requested ([`LoadError::Unsupported`]). Times

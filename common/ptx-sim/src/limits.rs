@@ -1,11 +1,11 @@
-//! What a stranger's PTX may take of the host: time and memory, of a load and of a launch.
+//! Limits on the host resources of untrusted PTX: time and memory, of a load and of a launch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::fault::FaultKind;
 
-/// What reading a PTX file may take of the host ([`crate::Module::from_ptx_within`]); nothing is limited by default.
+/// Limits on host resources for reading a PTX file ([`crate::Module::from_ptx_within`]); no limits by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadLimits {
     /// Wall-clock time.
@@ -21,7 +21,7 @@ pub(crate) struct Reached {
     pub message: String,
 }
 
-/// What a load has taken so far. It is asked once per statement, so each must take little.
+/// Resources that a load has taken so far. It is checked once per statement, so each must take little.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     begun: Instant,
@@ -32,14 +32,14 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Things to charge between two looks at the clock.
+    /// Number of charges between two looks at the clock.
     const TICKS: u32 = 1 << 10;
 
     pub(crate) fn new(limits: LoadLimits) -> Self {
         Self { begun: Instant::now(), limits, used: 0, ticks: 0, reached: None }
     }
 
-    /// Some bytes were taken, or some work was done (0 bytes).
+    /// Charges for `bytes` bytes, or for some work (0 bytes).
     #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) {
         self.used += bytes as u64;
@@ -75,7 +75,7 @@ impl Allowance {
         }
     }
 
-    /// Bytes that were taken.
+    /// Bytes taken so far.
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
@@ -86,7 +86,7 @@ pub(crate) fn time_reached(limit: Duration) -> String {
     format!("stopped by the time limit after {:.1} s", limit.as_secs_f64())
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 pub(crate) fn human(bytes: u64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {
@@ -96,10 +96,10 @@ pub(crate) fn human(bytes: u64) -> String {
     }
 }
 
-/// What host memory is taken for.
+/// Use of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Modules that are loaded, without their variables.
+    /// Loaded modules, without their variables.
     Modules,
     /// Buffers of the host and variables of modules.
     Buffers,
@@ -107,7 +107,7 @@ pub(crate) enum Use {
     Heap,
     /// Registers, local and shared memory of blocks that have begun.
     Blocks,
-    /// What a sanitiser remembers of accesses.
+    /// A sanitiser's records of accesses.
     Shadow,
     /// Traces, profiles and findings.
     Records,
@@ -140,7 +140,7 @@ impl Ledger {
         self.limit.is_some()
     }
 
-    /// Takes bytes; false, and nothing taken, if they do not fit.
+    /// Takes bytes; returns false, and takes nothing, if they do not fit.
     pub(crate) fn take(&self, what: Use, bytes: u64) -> bool {
         let Some(limit) = self.limit else { return true };
         let fits = |total: u64| total.checked_add(bytes).filter(|total| *total <= limit);
@@ -151,7 +151,7 @@ impl Ledger {
         taken
     }
 
-    /// Gives back what was taken.
+    /// Gives back bytes.
     pub(crate) fn give(&self, what: Use, bytes: u64) {
         if self.limit.is_some() {
             self.total.fetch_sub(bytes, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Ledger {
         }
     }
 
-    /// The sentence that the limit is reached with, when `bytes` more were asked for.
+    /// The message for reaching the limit with a request for `bytes` more.
     pub(crate) fn message(&self, what: Use, bytes: u64) -> String {
         let mut taken: Vec<(u64, &str)> =
             USES.iter().map(|(what, name)| (self.by_use[*what as usize].load(Ordering::Relaxed), *name)).collect();
@@ -173,14 +173,14 @@ impl Ledger {
     }
 }
 
-/// What one launch takes of a [`Ledger`], given back when it ends.
+/// Share of one launch in a [`Ledger`], given back when it ends.
 #[derive(Debug)]
 pub(crate) struct Account<'l> {
     ledger: &'l Ledger,
     own: [AtomicU64; USES.len()],
-    /// No limit is set.
+    /// Whether no limit is set.
     free: bool,
-    /// Something was refused, and what: the launch is to end.
+    /// Set once a request was refused, with a message: the launch is to end.
     refused: AtomicBool,
     message: std::sync::Mutex<Option<String>>,
     deadline: Option<(Instant, Duration)>,
@@ -209,7 +209,7 @@ impl<'l> Account<'l> {
         self.free
     }
 
-    /// Takes bytes; where they do not fit, the launch ends soon, and until then does without.
+    /// Takes bytes; where they do not fit, the launch ends soon, and goes on without them until then.
     #[must_use]
     pub(crate) fn take(&self, what: Use, bytes: u64) -> bool {
         let taken = self.take_quietly(what, bytes);
@@ -221,7 +221,7 @@ impl<'l> Account<'l> {
         taken
     }
 
-    /// [`Self::take`] that lets the launch go on without.
+    /// [`Self::take`], but if refused the launch just goes on without.
     pub(crate) fn take_quietly(&self, what: Use, bytes: u64) -> bool {
         let taken = self.ledger.take(what, bytes);
         if taken && self.is_limited() {
@@ -230,7 +230,7 @@ impl<'l> Account<'l> {
         taken
     }
 
-    /// Gives back some of what was taken before the launch ends.
+    /// Gives back some bytes before the launch ends.
     pub(crate) fn give(&self, what: Use, bytes: u64) {
         if self.is_limited() {
             self.own[what as usize].fetch_sub(bytes, Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl<'l> Account<'l> {
         }
     }
 
-    /// Takes or gives back until `taken` is about `bytes`; false if there is no room. Small changes wait for more of them.
+    /// Takes or gives back until `taken` is about `bytes`; false if there is no room. Small changes are collected.
     pub(crate) fn adjust(&self, what: Use, taken: &mut u64, bytes: u64) -> bool {
         const GRAIN: u64 = 1 << 14;
         if self.free || bytes.abs_diff(*taken) < GRAIN {

@@ -1,4 +1,4 @@
-//! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or says what is in the file.
+//! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or lists the file's contents.
 
 mod case;
 mod cli;
@@ -23,7 +23,7 @@ use ptx_sim::{
 use serde_json::{Value, json};
 use session::{Place, Session, SetUp};
 
-/// Why the command fails.
+/// Reason why the command fails.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("cannot read `{path}`: {source}")]
@@ -41,10 +41,10 @@ enum Failure {
     Usage(LaunchError),
     #[error("{0}")]
     Fault(Box<Fault>, Vec<PathBuf>),
-    /// What the sanitiser found.
+    /// Findings of the sanitiser.
     #[error("{} findings", .0.len())]
     Findings(Vec<Fault>, Vec<PathBuf>),
-    /// After the launch, of what is made of it.
+    /// Time limit reached after the launch, while its results are processed.
     #[error("stopped by the time limit after {:.1} s", .0.as_secs_f64())]
     TimeLimit(Duration),
     #[error("nothing to draw: {0}")]
@@ -91,7 +91,7 @@ impl Bounds {
         Self { begun: Instant::now(), time: limits.time_limit, memory: limits.memory_limit }
     }
 
-    /// The time that is left.
+    /// Remaining time.
     fn time(&self) -> Option<Duration> {
         self.time.map(|time| time.saturating_sub(self.begun.elapsed()))
     }
@@ -197,7 +197,7 @@ fn save(file: &Path, contents: &[u8]) -> Result<(), Failure> {
     std::fs::write(file, contents).map_err(|source| Failure::Save { path: file.display().to_string(), source })
 }
 
-/// What was launched on which memory, and what came of it.
+/// Session, kernel and result of a launch.
 struct Launched {
     session: Session,
     kernel: Kernel,
@@ -230,7 +230,7 @@ fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -
     Ok(Launched { session, kernel, result })
 }
 
-/// What `--watch` asks for: lines on stderr, up to the limit.
+/// Watch request of `--watch`: lines on stderr, up to the limit.
 fn watch(options: &Run) -> Option<WatchRequest> {
     let points: Vec<_> = options.watch.iter().flat_map(|points| points.0.clone()).collect();
     let threads = match options.warp {
@@ -310,8 +310,8 @@ fn limit_among(findings: &[Fault]) -> Option<&Fault> {
     findings.iter().find(|finding| matches!(finding.kind, FaultKind::TimeLimit | FaultKind::MemoryLimit))
 }
 
-/// Writes what the kernels printed before a fault ended them, which helps to see why; as JSON with the fault, and with the
-/// findings if a sanitiser watched.
+/// Writes the kernels' output before a fault, which helps to understand it; as JSON with the fault, and with the findings
+/// if a sanitiser watched.
 fn write_failed(out: &mut impl Write, json: bool, printed: &str, fault: &Fault, findings: Option<&[Fault]>) {
     // A closed pipe must not hide the fault, which is told on stderr too.
     let _ = if json {
@@ -326,7 +326,7 @@ fn write_failed(out: &mut impl Write, json: bool, printed: &str, fault: &Fault, 
     let _ = out.flush();
 }
 
-/// What kernels printed. What follows begins on a line of its own.
+/// Writes the output of kernels. Further text begins on a line of its own.
 fn write_printed(out: &mut impl Write, printed: &str) -> io::Result<()> {
     out.write_all(printed.as_bytes())?;
     if !printed.is_empty() && !printed.ends_with('\n') {
@@ -335,7 +335,7 @@ fn write_printed(out: &mut impl Write, printed: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The buffer or variable of that name; the buffer that is the argument of that number.
+/// The buffer or variable of that name, or the buffer that is the argument of that number.
 fn saved(session: &Session, launch: &Launch, name: &str) -> Result<Place, SetUp> {
     let numbered = name
         .parse()
@@ -351,10 +351,10 @@ fn saved(session: &Session, launch: &Launch, name: &str) -> Result<Place, SetUp>
     }
 }
 
-/// Lines of a profile that are shown.
+/// Maximum lines of a profile that are shown.
 const TOP_LINES: usize = 20;
 
-/// A kernel's occupancy of one architecture.
+/// A kernel's occupancy on one architecture.
 struct Residence {
     arch: String,
     occupancy: Occupancy,
@@ -442,7 +442,7 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A table of the accesses: equal ones of a line are told once, with their number.
+/// A table of the accesses: equal ones of a line are listed once, with their number.
 fn list(trace: &Trace, pick: &Pick, bounds: Bounds) -> Result<String, Failure> {
     let mut rows: Vec<([String; 6], usize, String)> = Vec::new();
     let mut known: HashMap<[String; 6], usize> = HashMap::new();
@@ -507,7 +507,7 @@ impl Place {
         out.write_all(b"]")
     }
 
-    /// Writes the elements with commas between, a part at a time: as text they take many times their memory.
+    /// Writes the elements with commas between, in parts: as text they take many times their memory.
     fn write<W: Write>(
         &self,
         out: &mut W,
@@ -555,7 +555,7 @@ fn write_json(out: &mut impl Write, session: &Session, object: &Value) -> io::Re
     writeln!(out, "],{}", rest.trim_start_matches('{'))
 }
 
-/// All but the buffers.
+/// All results except the buffers.
 fn results_json(report: LaunchReport, printed: &str) -> Value {
     let mut object = json!({
         "instructions": report.warp_instructions,
@@ -595,7 +595,7 @@ fn one_fault_json(fault: &Fault) -> Value {
     })
 }
 
-/// A finding always has a line: that of the PTX file where no CUDA source is known.
+/// JSON of a finding. It always has a line: that of the PTX file where no CUDA source is known.
 fn finding_json(finding: &Fault) -> Value {
     let place = |file: &Option<String>, line: Option<u32>, ptx: &(String, u32)| match (file, line) {
         (Some(file), Some(line)) => (file.clone(), line),
@@ -638,7 +638,7 @@ fn check(options: &Check) -> Result<ExitCode, Failure> {
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What runs and what does not, in Markdown.
+/// Writes the supported and the refused instructions, in Markdown.
 fn write_support(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Instructions that run, in their forms up to compute capability 9.0 but for those below:\n")?;
     let mut line = String::new();
@@ -706,7 +706,7 @@ fn forms_json(items: &[Unsupported]) -> Value {
     Unsupported::forms(items).iter().map(form).collect()
 }
 
-/// Why a file or a kernel of it cannot be loaded, as `--json` says it.
+/// JSON of the reason why a file or a kernel of it cannot be loaded.
 fn load_error_json(error: &LoadError) -> Value {
     let mut object = json!({ "message": error.to_string() });
     match error {

@@ -20,24 +20,24 @@ struct Inner {
     source: String,
     program: Program,
     parts: Vec<KernelPart>,
-    /// Host memory that all of this takes, more or less.
+    /// Host memory of all of this in bytes, approximately.
     bytes: u64,
 }
 
 impl Module {
-    /// Reads PTX text. `name` is what diagnostics call the file.
+    /// Reads PTX text. `name` names the file in diagnostics.
     ///
     /// # Errors
-    /// [`LoadError::Syntax`] if it is not PTX. An instruction that the simulator does not know is no error here: it
-    /// becomes one for the kernels that could reach it ([`crate::LoadedModule::kernel`]).
+    /// [`LoadError::Syntax`] if it is not PTX. An instruction that the simulator does not know is not an error here, only
+    /// for the kernels that could reach it ([`crate::LoadedModule::kernel`]).
     pub fn from_ptx(source: &str, name: &str) -> Result<Self, LoadError> {
         Self::from_ptx_within(source, name, LoadLimits::default())
     }
 
-    /// [`Self::from_ptx`] that takes no more of the host than `limits`.
+    /// [`Self::from_ptx`] within `limits` on host resources.
     ///
     /// # Errors
-    /// As [`Self::from_ptx`], and [`LoadError::Limit`] if a limit is reached.
+    /// Errors of [`Self::from_ptx`], and [`LoadError::Limit`] if a limit is reached.
     pub fn from_ptx_within(source: &str, name: &str, limits: LoadLimits) -> Result<Self, LoadError> {
         let syntax = |error| LoadError::syntax(&error, source, name);
         let mut allowance = Allowance::new(limits);
@@ -72,7 +72,7 @@ impl Module {
         &self.inner.source
     }
 
-    /// Host memory that it takes, more or less.
+    /// Host memory of the module in bytes, approximately.
     pub(crate) fn bytes(&self) -> u64 {
         self.inner.bytes
     }

@@ -1,30 +1,30 @@
-//! Theoretical occupancy: how many blocks of a kernel an SM holds at a time, and what stops it from holding more.
+//! Theoretical occupancy: number of resident blocks of a kernel on an SM, and the resource that limits it.
 //!
 //! The limits are those of the CUDA C++ Programming Guide, "Compute Capabilities", and the allocation granularities those of
 //! the CUDA Occupancy Calculator.
 
-/// What an SM of one compute capability has.
+/// Resources of an SM of one compute capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads that are resident at a time.
+    /// Maximum resident threads.
     pub threads: u32,
-    /// Blocks that are resident at a time.
+    /// Maximum resident blocks.
     pub blocks: u32,
     /// Bytes of shared memory.
     pub shared_bytes: u32,
-    /// Bytes of shared memory that the system takes for each block.
+    /// Bytes of shared memory that the system reserves for each block.
     pub reserved_bytes: u32,
-    /// Shared memory is given to a block in multiples of this.
+    /// Granularity of a block's shared memory.
     pub shared_granularity: u32,
 }
 
-/// Threads that a block may have.
+/// Maximum threads of a block.
 pub const MAX_THREADS_PER_BLOCK: u32 = 1024;
-/// 32-bit registers that a thread may have.
+/// Maximum 32-bit registers of a thread.
 pub const MAX_REGISTERS_PER_THREAD: u32 = 255;
 /// 32-bit registers of an SM.
 pub const REGISTERS: u32 = 65536;
-/// Registers are given to a warp in multiples of this.
+/// Granularity of a warp's registers.
 pub const REGISTER_GRANULARITY: u32 = 256;
 /// Parts of an SM, each with its share of the registers and whole warps.
 pub const PARTITIONS: u32 = 4;
@@ -43,7 +43,7 @@ const TABLE: [(u32, Limits); 8] = [
 ];
 
 impl Limits {
-    /// Those of an architecture as compilers name it: `sm_90`, `sm_90a`. `None` if it is not in the table.
+    /// Limits of an architecture by its name: `sm_90`, `sm_90a`. `None` if it is not in the table.
     #[must_use]
     pub fn of(arch: &str) -> Option<Self> {
         let digits = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
@@ -51,14 +51,14 @@ impl Limits {
         TABLE.iter().find(|(known, _)| *known == capability).map(|(_, limits)| *limits)
     }
 
-    /// Bytes of shared memory that a block may have.
+    /// Maximum bytes of shared memory of a block.
     #[must_use]
     pub fn shared_per_block(&self) -> u32 {
         self.shared_bytes - self.reserved_bytes
     }
 
-    /// Bytes of shared memory that a block may have for `blocks` of them, at least 1, to be resident at a time; `None` if what the
-    /// system takes for each is already too much.
+    /// Maximum bytes of shared memory of a block for `blocks` of them, at least 1, to be resident; `None` if the system's reserve
+    /// for each is already too much.
     #[must_use]
     pub fn shared_for(&self, blocks: u32) -> Option<u32> {
         let share = self.shared_bytes.checked_div(blocks)? / self.shared_granularity * self.shared_granularity;
@@ -72,21 +72,21 @@ impl Limits {
     }
 }
 
-/// What keeps an SM from holding one more block.
+/// Resource that keeps an SM from holding one more block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
-    /// Its threads.
+    /// Threads.
     Threads,
-    /// Its number of blocks.
+    /// Number of blocks.
     Blocks,
-    /// Its shared memory.
+    /// Shared memory.
     SharedMemory,
-    /// Its registers.
+    /// Registers.
     Registers,
 }
 
 impl Limiter {
-    /// In words.
+    /// Name in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,29 +98,30 @@ impl Limiter {
     }
 }
 
-/// How full an SM can be of a kernel's warps.
+/// Share of an SM that a kernel's warps can fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Blocks that are resident at a time; 0 if not even one fits.
+    /// Resident blocks; 0 if not even one fits.
     pub blocks: u32,
     /// Their warps.
     pub warps: u32,
     /// Warps that an SM can hold.
     pub max_warps: u32,
-    /// What is used up first; of several, the first in the order of [`Limiter`].
+    /// Resource that is used up first; of several, the first in the order of [`Limiter`].
     pub limiter: Limiter,
 }
 
-/// What one resource of an SM allows.
+/// Bound that one resource of an SM sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The resource.
     pub limiter: Limiter,
-    /// What a block takes of it, as it is handed out: in whole warps, and in multiples of a granularity. `None`: not known.
+    /// Amount that a block takes, in the units of allocation: in whole warps, and in multiples of a granularity. `None`:
+    /// not known.
     pub takes: Option<u32>,
-    /// What an SM has of it.
+    /// Amount that an SM has.
     pub has: u32,
-    /// Blocks that it is enough for; `None` if any number.
+    /// Blocks that it suffices for; `None` if any number.
     pub blocks: Option<u32>,
 }
 
@@ -130,19 +131,19 @@ impl Bound {
     }
 }
 
-/// What has to change for one more block to be resident: all of these have to.
+/// Change that makes one more block resident: all of these are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneMore {
     /// The resource that is used up.
     pub limiter: Limiter,
-    /// The most that a block may ask for: threads, bytes of shared memory without what the system takes, or registers per thread.
-    /// `None` if asking for less of it does not help.
+    /// Maximum of a block: threads, bytes of shared memory without the system's reserve, or registers per thread. `None` if a
+    /// lower one does not help.
     pub at_most: Option<u32>,
 }
 
 impl Occupancy {
-    /// Of blocks of `threads` threads (at least 1) with `shared_bytes` of shared memory and `registers` 32-bit registers a
-    /// thread. Registers that are not known (`None`) limit nothing.
+    /// Occupancy for blocks of `threads` threads (at least 1) with `shared_bytes` of shared memory and `registers` 32-bit
+    /// registers per thread. Unknown registers (`None`) limit nothing.
     #[must_use]
     pub fn of(limits: &Limits, threads: u32, shared_bytes: u32, registers: Option<u32>) -> Self {
         let warps = warps_of(threads);
@@ -153,7 +154,7 @@ impl Occupancy {
         Self { blocks, warps: blocks * warps, max_warps, limiter }
     }
 
-    /// What each resource allows of such blocks, in the order of [`Limiter`].
+    /// Bound of each resource for such blocks, in the order of [`Limiter`].
     #[must_use]
     pub fn bounds(limits: &Limits, threads: u32, shared_bytes: u32, registers: Option<u32>) -> [Bound; 4] {
         let warps = warps_of(threads);
@@ -175,7 +176,7 @@ impl Occupancy {
         ]
     }
 
-    /// What would admit one more of such blocks, for each resource that is used up.
+    /// Changes that would admit one more of such blocks, for each resource that is used up.
     #[must_use]
     pub fn one_more(limits: &Limits, threads: u32, shared_bytes: u32, registers: Option<u32>) -> Vec<OneMore> {
         let bounds = Self::bounds(limits, threads, shared_bytes, registers);
@@ -199,7 +200,7 @@ impl Occupancy {
         more.collect()
     }
 
-    /// The share of the warps that it could hold: 0 to 1.
+    /// Fraction of the warps that it could hold: 0 to 1.
     #[must_use]
     pub fn share(&self) -> f64 {
         f64::from(self.warps) / f64::from(self.max_warps)
@@ -257,8 +258,8 @@ mod tests {
         }
     }
 
-    /// On every architecture, with blocks of many kinds: what `one_more` allows admits one more block, and a little more than that
-    /// does not.
+    /// On every architecture, with blocks of many kinds: at the limits of `one_more` one more block fits, and a little above them
+    /// it does not.
     #[test]
     fn one_more_block_fits_at_the_most_that_is_said_and_not_above() {
         for arch in Limits::known() {

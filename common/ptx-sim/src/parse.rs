@@ -10,15 +10,15 @@ use crate::span::Span;
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// Braces, brackets and parentheses deeper than this are refused: the parser and what follows recurse.
+/// Maximum depth of braces, brackets and parentheses: the parser and later stages recurse.
 const MAX_DEPTH: u32 = 64;
-/// Registers one declaration may make: `%r<4000000000>` is a typing error, not a kernel.
+/// Maximum registers of one declaration: `%r<4000000000>` is a typing error, not a kernel.
 const MAX_REGISTERS: u64 = 1 << 20;
 
-/// How tightly `*` binds: see [`Parser::operator`].
+/// Precedence of `*`: see [`Parser::operator`].
 const PRODUCTS: u8 = 9;
 
-/// Returns also what is left of the allowance.
+/// Returns also the rest of the allowance.
 pub(crate) fn parse(source: &str, allowance: Allowance) -> Result<(Ast<'_>, Allowance)> {
     let mut lexer = Lexer::new(source);
     let (token, span) = lexer.next()?;
@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
         Ok((index, path))
     }
 
-    /// Debugging sections are bytes for a debugger: skipped whole.
+    /// Debugging sections are bytes for a debugger: skipped entirely.
     fn section(&mut self) -> Result<()> {
         self.bump()?;
         self.word("a section name")?;
@@ -382,7 +382,8 @@ impl<'a> Parser<'a> {
         Ok(variables)
     }
 
-    /// Type, alignment, name, extents and initialiser; type, vector length and alignment are `like` for a name after a comma.
+    /// Type, alignment, name, extents and initialiser; for a name after a comma, type, vector length and alignment are those
+    /// of `like`.
     fn declarator(&mut self, space: Space, like: Option<(Scalar, u32, Option<u32>)>) -> Result<Variable<'a>> {
         let start = self.span;
         let mut align = like.and_then(|(.., align)| align);
@@ -579,7 +580,7 @@ impl<'a> Parser<'a> {
         Ok(operand)
     }
 
-    /// The binary operator that comes next, with how tightly it binds and how many tokens it takes.
+    /// The next binary operator, with its precedence and its number of tokens.
     fn operator(&self) -> Option<(&'static str, u8, u32)> {
         let Token::Punct(first) = self.token else { return None };
         let second = self.lexer.following();
@@ -606,7 +607,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What follows `left`, as long as its operators bind at least as tightly as `weakest`.
+    /// The value of `left` and the operators after it, as long as their precedence is at least `weakest`.
     fn binary(&mut self, mut left: i128, weakest: u8) -> Result<i128> {
         while let Some((operator, strength, tokens)) = self.operator()
             && strength >= weakest
@@ -704,7 +705,7 @@ impl<'a> Parser<'a> {
         Ok(statements)
     }
 
-    /// To the end of a statement that nobody here understands.
+    /// Skips to the end of an unknown statement.
     fn skip_past_semicolon(&mut self) -> Result<()> {
         while !self.accept(b';')? {
             if self.token == Token::End {
@@ -734,7 +735,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `.callprototype (…) _ (…) .noreturn;`, whose semicolon ptxas does not insist on.
+    /// `.callprototype (…) _ (…) .noreturn;`, whose semicolon is optional in ptxas.
     fn prototype(&mut self) -> Result<()> {
         self.bump()?;
         if self.accept(b'(')? {
@@ -906,7 +907,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether the directive begins a variable or a function rather than saying something about one.
+/// Whether the directive begins a variable or a function rather than being an attribute of one.
 fn is_definition(directive: &str) -> bool {
     matches!(
         directive,

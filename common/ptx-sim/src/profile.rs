@@ -1,4 +1,4 @@
-//! What a launch asked of the hardware: counters, for the kernel and for each line of its source.
+//! A launch's use of the hardware: counters, for the kernel and for each line of its source.
 //!
 //! How they are counted is said in `exec::watch::profiler`; here they are named, added up and shown. A counter that Nsight Compute
 //! has too carries its name there ([`Profile::metrics`]). Requests, sectors and wavefronts are properties of addresses and
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::ir::Class;
 use crate::report;
 
-/// Declares [`Counters`]: documentation, name, and Nsight Compute's name where it has one.
+/// Declares [`Counters`]: documentation, name, and Nsight Compute's name, if any.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident $(= $metric:literal)?;)*) => {
         /// Sums over all instructions of a kernel or a line.
@@ -43,7 +43,7 @@ counters! {
     warp_instructions = "smsp__inst_executed.sum";
     /// The same, each counted once per active lane.
     lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
-    /// The same for every lane that reached it, whether or not the instruction's predicate lets it take part.
+    /// The same for every lane that reached it, whether or not the instruction's predicate is true for it.
     issued_lanes = "smsp__thread_inst_executed.sum";
     /// Loads from global memory by a warp with at least one active lane, `cp.async` included.
     global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
@@ -89,13 +89,13 @@ counters! {
     async_copy_drains;
     /// Bulk copies to shared memory that threads asked for (`cp.async.bulk`, also of tensors).
     bulk_load_requests;
-    /// Bytes that they read from global memory, what is outside a tensor left out.
+    /// Bytes that they read from global memory, excluding those outside a tensor.
     bulk_load_bytes;
     /// 32-byte sectors of global memory that they touch.
     bulk_load_sectors;
-    /// Those of them that go to several blocks of a cluster (`.multicast::cluster`).
+    /// Copies that go to several blocks of a cluster (`.multicast::cluster`).
     bulk_multicast_requests;
-    /// Bytes from global memory that reach shared memory: those of a multicast copy once for each block that gets them.
+    /// Bytes from global memory that reach shared memory: a multicast copy's count once for each block that gets them.
     bulk_received_bytes = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum";
     /// Bulk copies from shared to global memory.
     bulk_store_requests;
@@ -119,19 +119,19 @@ counters! {
     bulk_shared_bytes;
     /// Arrivals of a warp at mbarriers.
     mbarrier_arrivals;
-    /// Questions of a warp whether the phase of an mbarrier is over (`try_wait`, `test_wait`).
+    /// Queries of a warp whether the phase of an mbarrier is over (`try_wait`, `test_wait`).
     mbarrier_waits;
     /// Loads from shared memory, `ldmatrix` included.
     shared_load_requests = "smsp__inst_executed_op_shared_ld.sum";
     /// Passes that they take: one each without bank conflicts and with 4 bytes per lane.
     shared_load_wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
-    /// Those caused by different words in the same bank.
+    /// Extra passes caused by different words in the same bank.
     shared_load_conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum";
     /// Stores to shared memory, `stmatrix` included.
     shared_store_requests = "smsp__inst_executed_op_shared_st.sum";
     /// Passes that they take.
     shared_store_wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum";
-    /// Those of them that are there because of bank conflicts.
+    /// Extra passes caused by bank conflicts.
     shared_store_conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum";
     /// `ldmatrix`.
     matrix_load_requests = "smsp__inst_executed_op_ldsm.sum";
@@ -139,7 +139,7 @@ counters! {
     matrix_store_requests;
     /// `wgmma.mma_async`, counted once for each of the four warps.
     warpgroup_products = "sm__inst_executed_pipe_tensor_op_gmma.sum";
-    /// Bytes of tiles in shared memory that they name, of each warpgroup once.
+    /// Bytes of their tiles in shared memory, counted once per warpgroup.
     warpgroup_tile_bytes;
     /// Loads from local memory: a thread's own arrays.
     local_load_requests = "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum";
@@ -151,9 +151,9 @@ counters! {
     local_store_sectors = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum";
     /// Loads from `__constant__` variables.
     constant_load_requests;
-    /// Conditional branches, jump tables included; a branch that nothing guards does not count.
+    /// Conditional branches, including jump tables; an unconditional branch does not count.
     branches = "smsp__sass_branch_targets.sum";
-    /// Those of them at which lanes of a warp parted.
+    /// Branches at which lanes of a warp diverged.
     divergent_branches = "smsp__sass_branch_targets_threads_divergent.sum";
     /// Arrivals of a warp at a barrier of its block.
     barriers;
@@ -162,16 +162,16 @@ counters! {
 /// Instructions of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issued {
-    /// That warps executed.
+    /// Instructions executed by warps.
     pub warp: u64,
-    /// Each counted once per active lane.
+    /// The same, each counted once per active lane.
     pub lane: u64,
 }
 
-/// What the instructions of one source line asked for.
+/// Counts of the instructions of one source line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineProfile {
-    /// The CUDA source as the PTX names it; the PTX file itself where the PTX has no line information.
+    /// The CUDA source as named in the PTX; the PTX file itself if the PTX has no line information.
     pub file: String,
     /// 1-based line.
     pub line: u32,
@@ -192,8 +192,8 @@ impl LineProfile {
         self.flops += flops;
     }
 
-    /// What the lines are sorted by: turns of the units that issue instructions (one per warp instruction), look up sectors
-    /// and read or write shared memory. Not a time.
+    /// Sort key of the lines: cycles of the units that issue instructions (one per warp instruction), look up sectors and
+    /// read or write shared memory. Not a time.
     #[must_use]
     pub fn cost(&self) -> u64 {
         let counters = &self.counters;
@@ -218,8 +218,8 @@ impl Counters {
         ratio(self.issued_lanes, self.warp_instructions)
     }
 
-    /// Requests to global memory (loads, stores, `cp.async`), the sectors they touched, and the sectors they would touch
-    /// if their bytes were dense.
+    /// Requests to global memory (loads, stores, `cp.async`), the sectors they touched, and the sectors that the same bytes
+    /// would touch if dense.
     #[must_use]
     pub fn global(&self) -> [u64; 3] {
         [
@@ -229,7 +229,7 @@ impl Counters {
         ]
     }
 
-    /// Mean ways of bank conflicts at shared memory: passes per pass that was needed anyway; 1 is none, `None` no access.
+    /// Mean ways of bank conflicts at shared memory: passes per necessary pass; 1 is none, `None` no access.
     #[must_use]
     pub fn conflict_ways(&self) -> Option<f64> {
         let passes = self.shared_load_wavefronts + self.shared_store_wavefronts;
@@ -243,7 +243,7 @@ impl Counters {
     }
 }
 
-/// What a kernel's launch asked for.
+/// Counts of a kernel's launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The kernel's name in the PTX.
@@ -260,17 +260,17 @@ pub struct Profile {
     pub classes: [Issued; Class::ALL.len()],
     /// Floating-point operations (see [`LineProfile::flops`]).
     pub flops: u64,
-    /// Bytes of the different sectors of global memory that were read: what an infinite cache would read of DRAM. Blocks that
-    /// the kernel allocates itself are not among it.
+    /// Bytes of the distinct sectors of global memory that were read: the DRAM reads of an infinite cache. Blocks that the
+    /// kernel allocates itself do not count.
     pub unique_load_bytes: u64,
-    /// Bytes of the different sectors that were written.
+    /// Bytes of the distinct sectors that were written.
     pub unique_store_bytes: u64,
     /// In order of files and lines.
     pub lines: Vec<LineProfile>,
 }
 
 impl Profile {
-    /// Floating-point operations for each byte that has to come from or go to DRAM at least once. `None`: no such byte.
+    /// Floating-point operations for each byte that has to be moved from or to DRAM at least once. `None`: no such byte.
     #[must_use]
     pub fn flops_per_unique_byte(&self) -> Option<f64> {
         let bytes = self.unique_load_bytes + self.unique_store_bytes;
@@ -294,7 +294,7 @@ impl Profile {
         (bytes != 0).then(|| ratio(self.flops, bytes))
     }
 
-    /// Nsight Compute's names for what the simulator counts, with the values.
+    /// Nsight Compute's names of the simulator's counters, with the values.
     pub fn metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counters.named().into_iter().filter_map(|(_, metric, value)| Some((metric?, value)))
     }
@@ -333,13 +333,13 @@ impl Profile {
     }
 
     /// The profile as text: the kernel's counters that are not 0, then its `top` most expensive lines. Source lines are
-    /// read from the file that the PTX names if that is in the PTX file's folder, or from one of that name there.
+    /// read from the file that the PTX names if that is in the PTX file's folder, or from a file of that name there.
     #[must_use]
     pub fn render(&self, top: usize) -> String {
         self.render_from(&[], top)
     }
 
-    /// [`Self::render`] that also reads source files in the folders `roots` and below them.
+    /// [`Self::render`], which also reads source files in the folders `roots` and below them.
     #[must_use]
     pub fn render_from(&self, roots: &[PathBuf], top: usize) -> String {
         let mut text = format!("profile of `{}`\n", self.kernel);
@@ -427,7 +427,7 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// 0 of nothing is 0.
+/// `a / b`; 0 / 0 is 0.
 fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
 }

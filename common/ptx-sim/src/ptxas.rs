@@ -1,9 +1,9 @@
-//! What a kernel takes of the hardware, from `ptxas -v` where there is one: the simulator has as many registers as PTX names.
+//! Hardware resources of a kernel, from `ptxas -v` if it is installed: the simulator has as many registers as PTX names.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the compiler gave a kernel for one architecture.
+/// Resources that the compiler gave a kernel for one architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// The kernel's name.
@@ -14,11 +14,11 @@ pub struct Resources {
     pub shared: u32,
     /// Bytes of local memory per thread: its arrays, and what did not fit in registers.
     pub stack: u32,
-    /// Bytes of registers that are written to local memory for want of place, added up over the code.
+    /// Bytes of registers that are written to local memory for want of registers, added up over the code.
     pub spill_stores: u32,
     /// Bytes that are read back.
     pub spill_loads: u32,
-    /// What ptxas has to say of its code, by number: `(C7510) Potential Performance Loss: wgmma.mma_async instructions are
+    /// Remarks of ptxas on its code, by number: `(C7510) Potential Performance Loss: wgmma.mma_async instructions are
     /// serialized due to …`.
     pub remarks: Vec<String>,
 }
@@ -26,7 +26,7 @@ pub struct Resources {
 /// The resources of every kernel in the text `ptx`, in its order, when it is compiled for `arch`, such as `sm_90`.
 ///
 /// # Errors
-/// A sentence that says why they are not known.
+/// A sentence with the reason why they are not known.
 pub fn resources(ptx: &str, arch: &str) -> Result<Vec<Resources>, String> {
     let ptxas = tool("ptxas")?;
     // What it compiles is not wanted, only what it says. In a folder of our own: in the shared one somebody might have put a
@@ -44,7 +44,7 @@ pub fn resources(ptx: &str, arch: &str) -> Result<Vec<Resources>, String> {
     Ok(of_kernels(&said))
 }
 
-/// Of what `ptxas -v` says of a file.
+/// Resources of all kernels in the output of `ptxas -v`.
 fn of_kernels(said: &str) -> Vec<Resources> {
     // It works off the kernels in the opposite order, and remarks on their code before.
     let mut all: Vec<Resources> = said.split("Compiling entry function").skip(1).filter_map(of_kernel).collect();
@@ -59,7 +59,7 @@ fn of_kernels(said: &str) -> Vec<Resources> {
     all
 }
 
-/// Of what `ptxas -v` says of one kernel.
+/// Resources of one kernel in the output of `ptxas -v`.
 fn of_kernel(said: &str) -> Option<Resources> {
     let before = |unit: &str| {
         let number = said.split_once(unit)?.0.rsplit([' ', '\n']).next()?;
@@ -79,7 +79,7 @@ fn of_kernel(said: &str) -> Option<Resources> {
 /// Registers per thread of `kernel`.
 ///
 /// # Errors
-/// As [`resources`], and if there is no such kernel.
+/// Same as [`resources`], and if there is no such kernel.
 pub fn registers(ptx: &str, arch: &str, kernel: &str) -> Result<u32, String> {
     let all = resources(ptx, arch)?;
     let found = all.iter().find(|resources| resources.kernel == kernel);
@@ -89,7 +89,7 @@ pub fn registers(ptx: &str, arch: &str, kernel: &str) -> Result<u32, String> {
 /// The compiler's version: `13.0.88`.
 ///
 /// # Errors
-/// As [`resources`].
+/// Same as [`resources`].
 pub fn version() -> Result<String, String> {
     let ptxas = tool("ptxas")?;
     let output = Command::new(&ptxas).arg("--version").output();
@@ -106,7 +106,7 @@ fn of_release(said: &str) -> Option<&str> {
 /// A program of the CUDA toolkit: on PATH, in CUDA_PATH or CUDA_HOME, or in a Python environment.
 ///
 /// # Errors
-/// A sentence that says where it was looked for.
+/// A sentence that lists the searched places.
 pub fn tool(name: &str) -> Result<PathBuf, String> {
     let found = candidates(name).into_iter().find(|path| path.is_file());
     found.ok_or_else(|| format!("no {name} found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment"))

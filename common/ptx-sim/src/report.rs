@@ -31,12 +31,12 @@ fn line_range(source: &str, line: u32, column: u32) -> Option<std::ops::Range<us
     None
 }
 
-/// Largest source file that is read for a diagnostic.
+/// Maximum size of a source file that is read for a diagnostic.
 const MAX_SOURCE: u64 = 16 << 20;
 
 /// The text of a CUDA source file, if it is in one of `folders`, which are free of links. The path comes from the PTX, which
-/// may be untrusted: nothing is read that lies elsewhere, by a link or otherwise, or does not look like source, so that no
-/// diagnostic shows a line of another file or waits for a device.
+/// may be untrusted: nothing outside is read, by a link or otherwise, nor anything that does not look like source, so that
+/// no diagnostic shows a line of another file or waits for a device.
 fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let extension = path.extension()?.to_str()?;
@@ -54,7 +54,7 @@ fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
     Some(text)
 }
 
-/// The text of a CUDA source file, `path` as the PTX file `ptx` names it: where it says, if that is in the PTX's own folder
+/// The text of a CUDA source file, `path` as named in the PTX file `ptx`: at that path, if that is in the PTX's own folder
 /// or in one of `roots`, or else a file of that name beside the PTX or in one of `roots` itself. The own folder of
 /// `kernels/ptx/add.ptx` is `kernels`: compiled files in a folder `ptx` have their sources above it.
 pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<String> {
@@ -73,7 +73,7 @@ pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<St
 }
 
 impl Fault {
-    /// The fault as a compiler shows an error: title, source line with a caret, notes and a hint.
+    /// The fault in a compiler's style: title, source line with a caret, notes and a hint.
     ///
     /// `source` is the text of the CUDA file; without it the file that `.loc` names is read if it is in the PTX's folder,
     /// and otherwise the PTX line is shown.
@@ -82,7 +82,7 @@ impl Fault {
         fault(self, source, &[], colour)
     }
 
-    /// [`Self::render`] that also shows source files in the folders `roots` and below them.
+    /// [`Self::render`], which also shows source files in the folders `roots` and below them.
     #[must_use]
     pub fn render_from(&self, roots: &[PathBuf], colour: bool) -> String {
         fault(self, None, roots, colour)
@@ -90,7 +90,7 @@ impl Fault {
 }
 
 impl LoadError {
-    /// The error as a compiler shows it: title, file, line, the text with a caret, and what to do.
+    /// The error in a compiler's style: title, file, line, the text with a caret, and a remedy.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         load_error(self, colour)

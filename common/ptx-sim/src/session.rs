@@ -1,4 +1,4 @@
-//! A device with the buffers and variables that arguments name.
+//! A device with named buffers and variables, for arguments.
 
 use cpp_demangle::Symbol;
 use ptx_sim::{
@@ -8,7 +8,7 @@ use ptx_sim::{
 
 use crate::cli::{Address, Argument, Buffer, Contents, Element, Map, Object, Value};
 
-/// Why a session cannot be set up.
+/// Reason why a session cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetUp {
     #[error("{what}: {source}")]
@@ -48,7 +48,7 @@ pub(crate) struct Place {
     pub pointer: DevicePtr,
     pub bytes: u64,
     pub element: Element,
-    /// It is a texture or a surface; `pointer` is its handle.
+    /// Handle of a texture or a surface, equal to `pointer`.
     pub object: Option<ObjectHandle>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct Session {
     module: Module,
     loaded: LoadedModule,
     buffers: Vec<(Option<String>, Place, bool)>,
-    /// Variables whose type has been said.
+    /// Variables whose type is known.
     variables: Vec<(String, Element)>,
-    /// Of a case.
+    /// Tensor maps of a case.
     maps: Vec<(String, Map)>,
 }
 
@@ -111,7 +111,7 @@ impl Session {
         Ok(pointer)
     }
 
-    /// Notes a tensor map that arguments may name.
+    /// Registers a tensor map for use in arguments.
     pub(crate) fn add_map(&mut self, name: &str, map: Map) {
         self.maps.push((name.to_owned(), map));
     }
@@ -228,7 +228,7 @@ impl Session {
         self.buffers.iter().filter(|(.., shown)| *shown).map(|(_, place, _)| *place)
     }
 
-    /// What is in memory there.
+    /// Contents of memory at `place`.
     pub(crate) fn read(&self, place: Place) -> Vec<u8> {
         let mut bytes = vec![0; place.bytes as usize];
         if let Some(handle) = place.object {
@@ -244,7 +244,7 @@ impl Session {
     }
 }
 
-/// The one of `names` that is `wanted`, as it stands in the PTX or as the source has it, with or without its parameters and
+/// The one of `names` that is `wanted`, either as in the PTX or as in the source, with or without its parameters and
 /// namespaces; none if there is no such name.
 fn one_called<'a>(wanted: &str, names: &[&'a str]) -> Result<Option<&'a str>, SetUp> {
     if let Some(exact) = names.iter().find(|name| **name == wanted) {
@@ -269,7 +269,7 @@ fn one_called<'a>(wanted: &str, names: &[&'a str]) -> Result<Option<&'a str>, Se
     }
 }
 
-/// A C++ name as the source has it.
+/// A C++ name as written in the source.
 pub(crate) fn readable(name: &str) -> String {
     let symbol = Symbol::new(name).ok();
     symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())

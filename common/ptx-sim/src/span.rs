@@ -1,4 +1,4 @@
-//! Byte ranges in a PTX source, and the lines they stand for.
+//! Byte ranges in a PTX source, and their lines.
 
 /// A half-open byte range `[start, end)` of the PTX source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

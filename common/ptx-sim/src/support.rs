@@ -1,10 +1,10 @@
-//! What the simulator supports, instruction by instruction, as its own front end says it.
+//! Instructions that the simulator supports, as reported by its own front end.
 
 use crate::error::Unsupported;
 use crate::lower::MNEMONICS;
 use crate::module::Module;
 
-/// Forms that are refused: one of each kind, as a kernel would write it.
+/// Forms that are refused: one of each kind, as written in a kernel.
 const REFUSED: &[&str] = &[
     ".blocksareclusters",
     "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
@@ -23,19 +23,19 @@ const REFUSED: &[&str] = &[
     "tcgen05.fence::before_thread_sync;",
 ];
 
-/// The mnemonics that run, in one form or another.
+/// The mnemonics that run, in at least one form.
 #[must_use]
 pub fn supported_mnemonics() -> &'static [&'static str] {
     MNEMONICS
 }
 
-/// Forms of PTX that are refused, with the reason that a kernel would be given.
+/// Forms of PTX that are refused, with the reason that a kernel would get.
 #[must_use]
 pub fn refused_forms() -> Vec<Unsupported> {
     REFUSED.iter().filter_map(|form| refusal(form)).collect()
 }
 
-/// Why a kernel with that instruction or directive is refused; `None` if it is not.
+/// Reason why a kernel with that instruction or directive is refused; `None` if it is not.
 fn refusal(form: &str) -> Option<Unsupported> {
     let (directive, instruction) = if form.starts_with('.') { (form, "") } else { ("", form) };
     let registers = ".reg .pred %p<3>; .reg .b16 %h<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<5>;";

@@ -1,4 +1,4 @@
-//! What a block did, step by step: every instruction its warps executed, every byte they touched, every barrier.
+//! Trace of a block, step by step: every instruction of its warps, every byte they touched, every barrier.
 //! [`crate::picture`] draws it.
 
 mod asynchronous;
@@ -8,19 +8,19 @@ use crate::hardware::{BANKS, SECTOR, distinct, served_together};
 pub use asynchronous::{AsyncEvent, AsyncStep, Grouped, Phase};
 pub(crate) use tiles::{BoxChunk, BoxCopy, ProductTile, TensorShape};
 
-/// What to record of a launch.
+/// Parts of a launch to record.
 #[derive(Clone, Debug)]
 pub struct TraceRequest {
     /// `blockIdx` of the block.
     pub block: [u32; 3],
     /// One of its warps; `None`: all.
     pub warp: Option<u32>,
-    /// Warp instructions to record; what comes later is only counted ([`Trace::missed`]). A step takes some 30 bytes, an
+    /// Maximum warp instructions to record; later ones are only counted ([`Trace::missed`]). A step takes some 30 bytes, an
     /// access some 800.
     pub max_steps: usize,
-    /// Whether also to record what each instruction leaves in its registers ([`Trace::writes`]): some 300 bytes each.
+    /// Whether also to record each instruction's results in its registers ([`Trace::writes`]): some 300 bytes each.
     pub registers: bool,
-    /// The text of the CUDA file. Without it the file that `.loc` names is read, as for a fault.
+    /// The text of the CUDA file. Without it, the file named in `.loc` is read, as for a fault.
     pub source: Option<String>,
     /// Folders whose source files may be read, besides that of the PTX.
     pub source_roots: Vec<std::path::PathBuf>,
@@ -33,7 +33,7 @@ impl Default for TraceRequest {
     }
 }
 
-/// What one block did.
+/// Trace of one block.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The kernel's name.
@@ -42,80 +42,81 @@ pub struct Trace {
     pub block: [u32; 3],
     /// Threads of the block along x, y, z.
     pub threads: [u32; 3],
-    /// The instructions that were executed, in order of the first time.
+    /// The instructions that were executed, in order of their first execution.
     pub sites: Vec<Site>,
     /// Variables in the memory that was touched, in order of their spaces and addresses.
     pub variables: Vec<Variable>,
-    /// What the warps executed, in the simulator's order: a warp at a time, up to where it waits or its turn ends.
+    /// Instructions of the warps, in the simulator's order: one warp at a time, up to its next wait or the end of its turn.
     pub steps: Vec<Step>,
-    /// The accesses to memory among them; parameters of the kernel are not memory in this sense.
+    /// The steps' accesses to memory; parameters of the kernel do not count as memory.
     pub accesses: Vec<MemoryAccess>,
-    /// Barriers of the block that were complete.
+    /// Completed barriers of the block.
     pub releases: Vec<Release>,
-    /// What some of the steps have to do with asynchronous work, in their order.
+    /// Asynchronous parts of some of the steps, in their order.
     pub asynchronous: Vec<AsyncStep>,
-    /// The registers that were written, in order of the first time, if [`TraceRequest::registers`] asks for them.
+    /// The registers that were written, in order of their first write, if requested with [`TraceRequest::registers`].
     pub registers: Vec<TracedRegister>,
-    /// What the steps left in them, in order of the steps. What a product of a warpgroup leaves is with the wait for it.
+    /// Results of the steps in the registers, in order of the steps. The result of a warpgroup's product belongs to the
+    /// wait for it.
     pub writes: Vec<RegisterWrite>,
     /// Number of [`Trace::steps`] whose writes are recorded: all of them, unless memory for records ran out.
     pub registers_until: usize,
     /// Warp instructions that were executed after [`TraceRequest::max_steps`]: the trace is truncated if there are any.
     pub missed: u64,
-    /// What matrix instructions do, by site.
+    /// Work of matrix instructions, by site.
     pub(crate) matrices: Vec<(u32, MatrixSite)>,
     /// Copies of boxes of tensors.
     pub(crate) boxes: Vec<BoxCopy>,
-    /// What products of warpgroups read in shared memory.
+    /// Tiles in shared memory that products of warpgroups read.
     pub(crate) product_tiles: Vec<ProductTile>,
 }
 
-/// A register by the name that it has in the PTX.
+/// A register by its name in the PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedRegister {
-    /// Its name, such as `%r5`; an element of a vector is `%v1.x`.
+    /// Name, such as `%r5`; an element of a vector is `%v1.x`.
     pub name: String,
-    /// The function that it belongs to, unless that is the kernel itself: each has registers of its own.
+    /// The function that it belongs to, unless that is the kernel itself: each has its own registers.
     pub function: Option<String>,
 }
 
-/// What a step left in a register.
+/// A register's value after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterWrite {
     /// Index into [`Trace::steps`].
     pub step: usize,
     /// Index into [`Trace::registers`].
     pub register: u32,
-    /// As what the instruction means the bits, in PTX's words: `f32`, `u64`, `pred`.
+    /// Meaning of the bits for the instruction, in PTX's words: `f32`, `u64`, `pred`.
     pub ty: &'static str,
     /// The lanes that wrote it, one bit per lane.
     pub lanes: u32,
-    /// The bits that each of them has there now, lowest lane first.
+    /// The new bits of each of them, lowest lane first.
     pub bits: Box<[u64]>,
 }
 
-/// An instruction of the PTX, and the line of CUDA it is from.
+/// An instruction of the PTX, and its line of CUDA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// CUDA source file, from `.loc`; `None` where the PTX has no line information.
     pub file: Option<String>,
-    /// 1-based line of `file`: where a function was inlined, the line that calls it.
+    /// 1-based line of `file`: for an inlined function, the line that calls it.
     pub line: Option<u32>,
     /// 1-based column; 0 if unknown.
     pub column: u32,
-    /// Where a function was inlined: its own file and line.
+    /// For an inlined function: its own file and line.
     pub inlined_from: Option<(String, u32)>,
     /// 1-based line of the PTX file.
     pub ptx_line: u32,
-    /// The instruction as the PTX has it.
+    /// The instruction as written in the PTX.
     pub instruction: String,
-    /// The source line without its blanks, if the source is known.
+    /// The source line without surrounding blanks, if the source is known.
     pub text: Option<String>,
 }
 
 impl Site {
-    /// Whether this is line `line` of the CUDA source, or of the PTX where that has no line information. A function of the
-    /// same file that was inlined counts for its own line and for the one that calls it.
+    /// Whether this is line `line` of the CUDA source, or of the PTX if that has no line information. An inlined function
+    /// of the same file counts for its own line and for the one that calls it.
     #[must_use]
     pub fn is_at(&self, line: u32) -> bool {
         let own = self.inlined_from.as_ref().filter(|(file, _)| Some(file) == self.file.as_ref());
@@ -162,16 +163,16 @@ impl std::fmt::Display for Space {
     }
 }
 
-/// What an access does.
+/// Kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
     /// A load.
     Read,
     /// A store.
     Write,
-    /// Both in one.
+    /// Both in one access.
     Atomic,
-    /// One end of an asynchronous copy: it reads where it is global and writes where it is shared.
+    /// One end of an asynchronous copy: it reads if it is global and writes if it is shared.
     Copy,
     /// One end of a bulk copy, which the copy engine makes: it takes no turns of the lanes.
     Bulk,
@@ -192,13 +193,13 @@ impl std::fmt::Display for AccessKind {
 /// A buffer or a variable that a kernel touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Where it is.
+    /// Its place.
     pub space: Space,
     /// The label of the allocation, or the variable's name.
     pub name: String,
     /// Its first address.
     pub start: u64,
-    /// Its size.
+    /// Size.
     pub bytes: u64,
 }
 
@@ -211,13 +212,13 @@ pub struct Step {
     pub site: u32,
     /// Lanes that run together, one bit per lane.
     pub mask: u32,
-    /// Those of them that the instruction's predicate lets take part.
+    /// Lanes for which the instruction's predicate is true.
     pub active: u32,
-    /// What else it means for the block.
+    /// Effect on the block.
     pub event: StepEvent,
 }
 
-/// What an instruction means for the block.
+/// Effect of an instruction on the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEvent {
     /// Nothing.
@@ -235,7 +236,7 @@ pub enum StepEvent {
     Exit,
 }
 
-/// A barrier of the block that let the threads go on which waited at it.
+/// A barrier of the block that released its waiting threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// Number of [`Trace::steps`] before it.
@@ -257,13 +258,14 @@ pub struct MemoryAccess {
     pub site: u32,
     /// Where.
     pub space: Space,
-    /// What.
+    /// Kind.
     pub kind: AccessKind,
-    /// Which lane touches what, in order of the lanes; one for each lane but for `wmma`, whose registers count one by one.
+    /// Bytes that each lane touches, in order of the lanes; one entry per lane, except for `wmma`, whose registers count
+    /// one by one.
     pub touches: Vec<Touch>,
 }
 
-/// What a lane touches.
+/// Bytes that a lane touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
     /// The lane, 0 to 31.
@@ -275,7 +277,7 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// The address that follows it. An address may be anything: a sanitiser goes on after one that is nowhere.
+    /// The address that follows it. Any address is possible: a sanitiser goes on after an invalid one.
     pub(crate) fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes.into())
     }
@@ -294,7 +296,7 @@ impl MemoryAccess {
         self.touches.iter().flat_map(units)
     }
 
-    /// 32-byte sectors that are touched: what global memory moves.
+    /// 32-byte sectors that are touched: the units that global memory moves.
     #[must_use]
     pub fn sectors(&self) -> u32 {
         distinct(&mut self.units(SECTOR).collect::<Vec<_>>()) as u32
@@ -312,7 +314,7 @@ impl MemoryAccess {
         self.bytes().div_ceil(SECTOR as u32)
     }
 
-    /// Rounds in which shared memory serves the access, each with at most one word a bank.
+    /// Rounds in which shared memory serves the access, each with at most one word per bank.
     #[must_use]
     pub fn wavefronts(&self) -> u32 {
         self.rounds().iter().map(|round| round.ways() as u32).sum()
@@ -324,9 +326,9 @@ impl MemoryAccess {
         self.rounds().len() as u32
     }
 
-    /// The lanes that shared memory serves together: all 32 where each takes up to 4 bytes, half of them for 8, a
-    /// quarter for 16, or two such groups of a load whose lanes ask alike. What a lane touches apart, as `wmma` does, comes
-    /// one after the other. A bulk copy takes none of them.
+    /// The lanes that shared memory serves together: all 32 if each takes up to 4 bytes, half of them for 8, a quarter for
+    /// 16, or two such groups of a load whose lanes ask alike. Separate touches of one lane, as of `wmma`, come one after
+    /// the other. A bulk copy takes none of them.
     pub(crate) fn rounds(&self) -> Vec<Round> {
         if self.kind == AccessKind::Bulk {
             return Vec::new();
@@ -366,7 +368,8 @@ impl MemoryAccess {
     }
 }
 
-/// Lanes that shared memory serves together: for each bank the different words requested, and by which lanes.
+/// Lanes that shared memory serves together: for each bank the different words requested, and the lanes that request
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Round {
     pub banks: [Vec<(u64, u32)>; BANKS],
@@ -385,7 +388,7 @@ impl Round {
         self.banks.iter().flatten().fold(0, |all, (_, lanes)| all | lanes)
     }
 
-    /// The most words that one bank has to deliver.
+    /// Maximum number of words that one bank has to deliver.
     pub(crate) fn ways(&self) -> usize {
         self.banks.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -398,25 +401,25 @@ pub(crate) enum MatrixSite {
     Multiply(Vec<FragmentLayout>),
     /// `wmma.load` and `wmma.store`.
     Move(FragmentLayout),
-    /// `wgmma.mma_async`: the first columns of a warp's rows of D, how many columns and registers there are, and its rows of A if
-    /// they are in registers.
+    /// `wgmma.mma_async`: the first columns of a warp's rows of D, the number of columns and registers, and its rows of A if they
+    /// are in registers.
     Warpgroup { d: FragmentLayout, columns: usize, registers: usize, a: Option<FragmentLayout> },
     /// `ldmatrix` and `stmatrix`: 8 × 8 matrices of 16-bit elements.
     Rows { matrices: usize, transposed: bool, store: bool },
 }
 
-/// Which lane and register holds each element of a matrix.
+/// Lane and register of each element of a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FragmentLayout {
-    /// `A`, `B`, `C`, `D`, or what a `wmma` moves.
+    /// `A`, `B`, `C`, `D`, or the matrix that a `wmma` moves.
     pub name: &'static str,
-    /// Rows and columns, in elements that are drawn apart.
+    /// Rows and columns, in elements that are drawn separately.
     pub extent: [usize; 2],
-    /// The element type as PTX names it.
+    /// Element type, as named in PTX.
     pub element: &'static str,
-    /// Elements that one drawn cell stands for.
+    /// Elements per drawn cell.
     pub elements_a_cell: usize,
-    /// By row and column: lane, register, place in the register.
+    /// By row and column: lane, register, position in the register.
     pub cells: Vec<(u8, u8, u8)>,
     /// Registers that hold copies of the first ones.
     pub copies: usize,
@@ -431,7 +434,7 @@ impl Trace {
             .find(|variable| variable.space == space && address.wrapping_sub(variable.start) < variable.bytes)
     }
 
-    /// What is at `address`, as `tile + 64`; the bare address where nothing is known to be.
+    /// Name of the memory at `address`, as `tile + 64`; the bare address if nothing known is there.
     #[must_use]
     pub fn locate(&self, space: Space, address: u64) -> String {
         match self.variable(space, address) {

@@ -4,33 +4,33 @@ use std::sync::Arc;
 
 use crate::trace::Site;
 
-/// What to watch, where, and what receives it.
+/// Instructions and threads to watch, and the receiver.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
-    /// The instructions to tell of: those that fit any of these.
+    /// Instructions to report: those that match any of these.
     pub points: Vec<WatchPoint>,
     /// `blockIdx`.
     pub block: [u32; 3],
-    /// Whose values.
+    /// Watched threads.
     pub threads: WatchThreads,
-    /// Receives what is watched.
+    /// Receives the reports.
     pub sink: WatchSink,
 }
 
-/// An instruction to tell of.
+/// Instructions to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchPoint {
-    /// All of a 1-based line of the CUDA source, or of the PTX where that has no line information.
+    /// All of a 1-based line of the CUDA source, or of the PTX if that has no line information.
     Line(u32),
-    /// Those that write the register of that name in the PTX.
+    /// Instructions that write the register of that name in the PTX.
     Register(String),
 }
 
 impl WatchPoint {
-    /// Reads `line 42`, `%r5` or several of them with commas between.
+    /// Parses `line 42`, `%r5` or several of them with commas between.
     ///
     /// # Errors
-    /// A sentence that says what is expected.
+    /// A sentence with the expected format.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         text.split(',').map(|item| Self::one(item.trim())).collect()
     }
@@ -50,16 +50,16 @@ impl WatchPoint {
     }
 }
 
-/// Whose values are told.
+/// Threads whose values are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchThreads {
-    /// One thread's, by its `threadIdx`.
+    /// One thread, by its `threadIdx`.
     Thread([u32; 3]),
-    /// Those of all lanes of a warp of the block.
+    /// All lanes of a warp of the block.
     Warp(u32),
 }
 
-/// Receives what is watched, and says whether to go on; the kernel runs to its end in any case.
+/// Receives the reports, and says whether to go on; the kernel runs to its end in any case.
 #[derive(Clone)]
 pub struct WatchSink(Arc<dyn Fn(&Watched) -> bool + Send + Sync>);
 
@@ -80,12 +80,12 @@ impl std::fmt::Debug for WatchSink {
     }
 }
 
-/// An instruction that was executed, and what it did in the watched threads.
+/// An instruction that was executed, and its effects in the watched threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
     /// `blockIdx`.
     pub block: [u32; 3],
-    /// `threadIdx` of the one thread; `None` where a warp is watched.
+    /// `threadIdx` of the one thread; `None` if a warp is watched.
     pub thread: Option<[u32; 3]>,
     /// Number of the warp in the block.
     pub warp: u32,
@@ -93,7 +93,7 @@ pub struct Watched {
     pub lanes: u32,
     /// The instruction.
     pub site: Site,
-    /// What it did, in words: "reads `in` + 20", "%f1 = 3.5", "jumps".
+    /// Effects in words: "reads `in` + 20", "%f1 = 3.5", "jumps".
     pub effects: Vec<String>,
 }
 

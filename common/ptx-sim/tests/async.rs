@@ -1,7 +1,7 @@
-//! Asynchronous copies and tensor cores: every kernel of `kernels/async.cu`, those that are right, and those with one mistake.
+//! Asynchronous copies and tensor cores: every kernel of `kernels/async.cu`, correct ones and ones with one mistake.
 //!
-//! A right kernel computes what it says and has no finding, whenever its copies are made. A wrong one has a finding of the right
-//! kind, also where its result is right.
+//! A correct kernel computes the expected result and has no finding, whenever its copies are made. A wrong one has a finding of
+//! the right kind, even if its result is right.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -19,10 +19,10 @@ const WORDS: usize = 16 * TILE;
 const LEGAL: [Asynchrony; 5] =
     [Asynchrony::Late, Asynchrony::Early, Asynchrony::Seeded(1), Asynchrony::Seeded(2), Asynchrony::Seeded(3)];
 
-/// What a kernel computes, and of what.
+/// Computation of a kernel, and its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
-    /// Each of so many blocks doubles its tile.
+    /// Each of this many blocks doubles its tile.
     Doubles(usize),
     /// Half of each tile is doubled, and half is zero.
     DoublesHalf,
@@ -34,17 +34,17 @@ enum Job {
     Both,
     /// Both blocks of a cluster double [`TILES`] tiles.
     BothStream,
-    /// The product of two matrices that the kernel makes.
+    /// The product of two matrices that the kernel generates.
     Product,
     /// The product added to the number of each accumulator.
     ProductOn,
-    /// The product of two matrices that it is given.
+    /// The product of two input matrices.
     ProductOf,
 }
 
 use Job::*;
 
-/// The kernels that are right.
+/// Correct kernels.
 const RIGHT: [(&str, Job); 28] = [
     ("loads", Doubles(2)),
     ("one_waits_for_all", Doubles(2)),
@@ -77,7 +77,7 @@ const RIGHT: [(&str, Job); 28] = [
     ("sends_words", Doubles(4)),
 ];
 
-/// The kernels that are wrong: the kind of a finding, and a part of the line that it names.
+/// Wrong kernels: the kind of a finding, and a part of the line that it names.
 const WRONG: [(&str, Job, FaultKind, &str); 34] = [
     ("reads_too_soon", Doubles(2), FaultKind::CopyInFlight, "out[t] = 2 * tile[t]; // WRONG"),
     ("writes_too_soon", Doubles(2), FaultKind::CopyInFlight, "tile[t] = 0; // WRONG"),
@@ -115,12 +115,12 @@ const WRONG: [(&str, Job, FaultKind, &str); 34] = [
     ("loads_over_a_product", ProductOf, FaultKind::TileInFlight, "// WRONG"),
 ];
 
-/// Number `at` of the small whole numbers that the matrices are made of.
+/// Number `at` of the small whole numbers in the matrices.
 fn number(at: usize) -> f32 {
     (at % 7) as f32 - 3.0
 }
 
-/// As bf16.
+/// Bits as bf16.
 fn bits(value: f32) -> u32 {
     value.to_bits() >> 16
 }
@@ -154,7 +154,7 @@ impl Job {
         }
     }
 
-    /// Words of the input; none: the kernel has none.
+    /// Words of the input; empty if the kernel has none.
     fn input(self) -> Vec<u32> {
         let floats = |tiles: usize| (0..tiles * TILE).map(|at| (at as f32 + 0.5).to_bits()).collect();
         match self {
@@ -190,7 +190,7 @@ impl Job {
     }
 }
 
-/// What the kernel left, and what the sanitiser found.
+/// Returns the kernel's output, and the sanitiser's findings.
 fn run(kernel: &str, job: Job, asynchrony: Asynchrony, sanitize: bool) -> (Option<Vec<f32>>, Vec<Fault>) {
     let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
     let module = device.load(&Module::from_ptx(PTX, "async.ptx").unwrap()).unwrap();
@@ -264,7 +264,7 @@ fn each_mistake_is_found_by_its_kind() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A missing wait shows without a sanitiser too, where copies are as late as they may be.
+/// A missing wait shows without a sanitiser too, if copies are as late as possible.
 #[test]
 fn late_copies_show_in_results() {
     for (kernel, job) in [
@@ -296,7 +296,8 @@ fn every_kernel_of_the_file_is_tested() {
     }
 }
 
-/// What the same kernels did on an H200, and what compute-sanitizer's tools said there: `kernels/async-h200.json`.
+/// Compares with the same kernels on an H200 and the findings of compute-sanitizer's tools there:
+/// `kernels/async-h200.json`.
 #[test]
 fn an_h200_agrees_about_the_right_kernels() {
     let record: serde_json::Value = serde_json::from_str(include_str!("kernels/async-h200.json")).unwrap();

@@ -1,4 +1,4 @@
-//! Strangers' PTX: nothing that it says may crash the host, keep it busy, fill its memory or show its files.
+//! Untrusted PTX: no text may crash the host, keep it busy, fill its memory or show its files.
 
 mod threads;
 
@@ -63,7 +63,7 @@ fn a_watched_nan_is_told_once() {
     assert_eq!(*told.lock().unwrap(), ["%f1 = NaN"]);
 }
 
-/// What is more work than an instruction counts for more.
+/// An instruction that is more work counts for more.
 #[test]
 fn the_budget_bounds_work() {
     let printf = "
@@ -148,7 +148,7 @@ fn time_is_limited_however_a_launch_is_watched() {
     }
 }
 
-/// 1,024 blocks of 1,024 threads, each with 512 KiB of local memory: as many begin as there is room for.
+/// 1,024 blocks of 1,024 threads, each with 512 KiB of local memory: only those begin that there is room for.
 #[test]
 fn begun_blocks_fit_the_memory_limit() {
     let text = ".visible .entry k() {\n.local .b8 x[65536];\n.reg .b32 %r<2>;\nmov.u32 %r1, x;\n$L: bra $L;\n}";
@@ -181,7 +181,7 @@ fn a_recursion_fits_the_memory_limit() {
     );
 }
 
-/// What a kernel allocates on its threads' stacks ends where their local memory does, and counts against the limit.
+/// Allocations on threads' stacks end at the limit of their local memory, and count against the memory limit.
 #[test]
 fn what_a_stack_allocates_is_limited() {
     let kernel = |body: &str| {
@@ -221,7 +221,7 @@ fn what_a_stack_allocates_is_limited() {
     assert_eq!(stale.kind, FaultKind::UninitialisedRead, "{stale}");
 }
 
-/// What a sanitiser remembers of a buffer is many times as large.
+/// A sanitiser's records of a buffer are many times as large as the buffer.
 #[test]
 fn a_shadow_fits_the_memory_limit() {
     let text = kernel_of_threads(
@@ -242,7 +242,7 @@ fn a_shadow_fits_the_memory_limit() {
     assert_eq!(run(1 << 30), []);
 }
 
-/// Only what is touched of a buffer has a shadow.
+/// Only the touched part of a buffer has a shadow.
 #[test]
 fn a_shadow_is_as_large_as_what_is_touched() {
     let text = kernel_of_threads(
@@ -273,7 +273,7 @@ fn a_shadow_is_as_large_as_what_is_touched() {
     assert_eq!(run(&bytes, 16 << 20), []);
 }
 
-/// What threads hand over to each other is counted, too.
+/// Knowledge that threads hand over to each other is counted, too.
 #[test]
 fn handovers_fit_the_memory_limit() {
     let text = kernel_of_threads(
@@ -330,7 +330,7 @@ fn buffers_and_modules_count() {
     device.alloc(900 << 10, "data").unwrap();
 }
 
-/// Loading is about linear in the text, and stops where it is told to.
+/// Loading is about linear in the text, and stops at its limits.
 #[test]
 fn loading_is_limited() {
     let registers: String = (0..20_000).map(|at| format!(".reg .b32 %x{at}_<2>;\n")).collect();
@@ -380,7 +380,7 @@ fn loading_is_limited() {
     }
 }
 
-/// A few values far apart take what they are, not what lies between them.
+/// A few values far apart take their own size, not that of the gaps between them.
 #[test]
 fn initialisers_take_what_is_written() {
     let within = LoadLimits { time: None, memory: Some(1 << 20) };
@@ -431,7 +431,7 @@ fn vectors_of_more_than_32_bytes_are_refused() {
     assert!(refused(&text("v8.b64")).contains("at most 32 bytes"));
 }
 
-/// An address that is past a function's start is not that function's, nor another's.
+/// An address past a function's start is not that function's, nor another's.
 #[test]
 fn an_offset_to_a_function_is_no_function() {
     for offset in ["f+8", "f+16", "f+-16", "g+65536"] {

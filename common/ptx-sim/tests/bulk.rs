@@ -1,4 +1,4 @@
-//! Bulk copies: what arrives where and when, in every order that PTX allows, and what the sanitiser says of wrong kernels.
+//! Bulk copies: data and times of arrival, in every order that PTX allows, and the sanitiser's findings in wrong kernels.
 
 use ptx_sim::{
     Arg, Asynchrony, Device, DeviceConfig, DevicePtr, Fault, FaultKind, LaunchConfig, LaunchError, Module, Observe,
@@ -8,7 +8,7 @@ use ptx_sim::{
 const ORDERS: [Asynchrony; 4] =
     [Asynchrony::Late, Asynchrony::Early, Asynchrony::Seeded(1), Asynchrony::Seeded(0xdead_beef)];
 
-/// How a kernel is launched.
+/// Settings of a launch.
 #[derive(Clone, Copy)]
 struct Run {
     asynchrony: Asynchrony,
@@ -40,7 +40,7 @@ fn module(body: &str) -> Module {
     Module::from_ptx(&ptx, "bulk.ptx").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Launches it with `input` and a map, of `in` or `out`; the bytes of `out`, which were 0xaa.
+/// Launches it with `input` and a map, of `in` or `out`; returns the bytes of `out`, which were 0xaa.
 fn launch_with(
     run: Run,
     body: &str,
@@ -122,7 +122,7 @@ fn rendered(faults: &[Fault]) -> String {
     faults.iter().map(|fault| fault.render(None, false)).collect()
 }
 
-/// Finds such a fault, which says that; a sanitiser is asked.
+/// Expects a fault of that kind with that text, from a sanitiser.
 #[track_caller]
 fn finds(body: &str, kind: FaultKind, text: &str) -> Vec<Fault> {
     let faults = launch(WATCHED, body, &numbers(4096), 512).expect_err("the kernel is wrong");
@@ -405,7 +405,7 @@ fn a_deadlock_is_told_soon() {
 struct Case {
     element: TensorElement,
     extents: Vec<u64>,
-    /// Bytes by which each stride is larger than it need be.
+    /// Padding of each stride in bytes.
     padding: Vec<u64>,
     window: TensorWindow,
     element_strides: Vec<u32>,
@@ -517,12 +517,12 @@ impl Case {
         place.iter().zip(&self.extents).all(|(at, extent)| (0..*extent as i64).contains(at))
     }
 
-    /// Where an element is in the tensor's bytes.
+    /// Offset of an element in the tensor's bytes.
     fn offset(&self, place: &[i64]) -> usize {
         place.iter().zip(self.strides()).map(|(at, stride)| *at as usize * stride as usize).sum()
     }
 
-    /// Where the byte goes in `tile`, which begins at a multiple of 1024.
+    /// Offset of the byte in `tile`, which begins at a multiple of 1024.
     fn swizzled(&self, at: usize) -> usize {
         let (row, chunk) = (at / 128, at / 16 % 8);
         let chunk = match self.swizzle {

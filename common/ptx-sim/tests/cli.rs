@@ -1,4 +1,4 @@
-//! The command as its user meets it: output, exit status, and a sentence for whatever is wrong.
+//! The command from its user's side: output, exit status, and a sentence for every error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -22,7 +22,7 @@ fn ptx_sim(args: &str) -> (i32, String, String) {
     (status.code().expect("the command ends by itself"), text(stdout), text(stderr))
 }
 
-/// The run prints this, and under the sanitiser that it found nothing.
+/// Expects this output, and no findings under the sanitiser.
 fn prints(args: &str, expected: &str) {
     let said = if args.contains("--sanitize") { "the sanitiser found nothing\n" } else { "" };
     assert_eq!(ptx_sim(args), (0, expected.into(), said.into()), "{args}");
@@ -280,7 +280,7 @@ fn a_refusal_is_json_too() {
     assert_eq!(result["kernels"][3]["unsupported_forms"][1]["count"], json!(2));
 }
 
-/// The README's tables are what `check --list` prints.
+/// The README's tables equal the output of `check --list`.
 #[test]
 fn the_readme_says_what_is_supported() {
     let (code, listed, _) = ptx_sim("check --list");
@@ -494,7 +494,7 @@ fn a_case_has_textures_and_surfaces() {
     }
 }
 
-/// A case in a folder of its own, beside the PTX that the tests have.
+/// A case in a folder of its own, beside the PTX of the tests.
 fn case(text: &str, args: &str) -> (i32, String, String) {
     case_of("session.ptx", text, args)
 }
@@ -600,7 +600,7 @@ fn a_case_that_is_wrong_exits_2_with_the_reason() {
     }
 }
 
-/// A kernel `k` with that body after it has printed "hello", in a folder of its own, and a case that launches it twice.
+/// A kernel `k` that prints "hello" and then runs that body, in a folder of its own, and a case that launches it twice.
 fn launched_twice(body: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("the folder is ours");
     let ptx = format!(

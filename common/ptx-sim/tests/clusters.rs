@@ -1,4 +1,4 @@
-//! Blocks of a cluster: what each kernel of `kernels/clusters.cu` computes, and what the sanitiser finds in it.
+//! Blocks of a cluster: the results of each kernel of `kernels/clusters.cu`, and the sanitiser's findings in it.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -8,7 +8,7 @@ const PTX: &str = include_str!("kernels/clusters.ptx");
 const CU: &str = include_str!("kernels/clusters.cu");
 const THREADS: u32 = 64;
 
-/// A launch in clusters of some blocks, and what it left in the last buffer.
+/// A launch in clusters of some blocks, and the contents of the last buffer.
 struct Run {
     result: Result<Vec<u32>, Vec<Fault>>,
 }
@@ -61,7 +61,7 @@ fn distinct(count: u32) -> Vec<u32> {
     (0..count).map(|at| (at as f32 + 0.5).to_bits()).collect()
 }
 
-/// Launches a kernel that takes floats and gives as many.
+/// Launches a kernel that takes floats and returns as many.
 fn floats(kernel: &str, grid: u32, blocks: u32, sanitize: bool) -> Run {
     let count = grid * THREADS;
     launch(kernel, &clusters(grid, blocks), &[&distinct(count)], count as usize, &[], sanitize)

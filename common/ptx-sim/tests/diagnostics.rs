@@ -1,4 +1,4 @@
-//! What a reader sees when a kernel is wrong: whole diagnostics, kept as snapshots.
+//! Diagnostics of wrong kernels: whole texts, kept as snapshots.
 //!
 //! `cargo insta review` (or `INSTA_UPDATE=always cargo test -p ptx-sim --test diagnostics`) accepts changed texts.
 
@@ -7,7 +7,7 @@ use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchE
 const FAULTS: &str = include_str!("kernels/faults.ptx");
 const FAULTS_CU: &str = include_str!("kernels/faults.cu");
 
-/// Device addresses depend on what else a module allocates: only their place in their allocation matters here.
+/// Device addresses depend on the other allocations of a module: only their offset in their allocation matters here.
 fn without_addresses(text: &str) -> String {
     let mut parts = text.split("0x7f");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -19,7 +19,7 @@ fn without_addresses(text: &str) -> String {
 }
 
 enum Input {
-    /// A buffer of that many 4-byte zeros.
+    /// A buffer of this many 4-byte zeros.
     Buffer(u64),
     /// A buffer that is freed before the launch.
     Freed(u64),
@@ -212,8 +212,8 @@ fn without_the_source_the_instruction_is_shown() {
     assert!(fault.render(None, true).contains("\u{1b}["), "colour where it is asked for");
 }
 
-/// A `.file` path is not the PTX author's key to other files: only source is shown, of the PTX's own folder or of one that the
-/// caller names, and no link leads out of them.
+/// A `.file` path is not the PTX author's key to other files: only source is shown, from the PTX's own folder or from one that
+/// the caller names, and no link leads out of them.
 #[test]
 fn only_source_files_are_read_for_a_diagnostic() {
     let folder = tempfile::tempdir().unwrap();
@@ -272,8 +272,8 @@ fn only_source_files_are_read_for_a_diagnostic() {
     assert!(fault.render(None, false).contains("cannot be read"));
 }
 
-/// A header's function that another header's calls, which the kernel calls: the place is the kernel's own line, and the others
-/// are named below it.
+/// A header's function that another header's calls, which the kernel calls: the location is the kernel's own line, and the
+/// others are named below it.
 #[test]
 fn fault_in_a_header_names_the_line_of_the_kernel() {
     let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n\

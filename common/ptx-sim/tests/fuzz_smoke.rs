@@ -1,7 +1,7 @@
 //! Broken PTX must be refused or run, never crash the host: seeded mutations of the tests' own files.
 //!
-//! Three seconds by default; `PTX_SIM_FUZZ_SECONDS=600` for longer, `PTX_SIM_FUZZ_SEED` for other mutations. What fails is
-//! written to a file whose name is printed. With every overflow of the simulator a panic, for twenty minutes:
+//! Three seconds by default; `PTX_SIM_FUZZ_SECONDS=600` for longer, `PTX_SIM_FUZZ_SEED` for other mutations. A failing
+//! text is written to a file whose name is printed. With every overflow of the simulator a panic, for twenty minutes:
 //!
 //! `PTX_SIM_FUZZ_SECONDS=1200 cargo checked --test fuzz_smoke -- --nocapture`
 //!
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use target::Random;
 
-/// The files of the tests that are there, sorted by path so that a seed always means the same.
+/// The existing files of the tests, sorted by path so that a seed always means the same.
 fn corpus() -> Vec<(PathBuf, String)> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut files = Vec::new();
@@ -35,7 +35,7 @@ fn ptx_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What the fuzzers have found, once and for all.
+/// Texts that the fuzzers found once stay fixed.
 #[test]
 fn what_once_crashed_does_not() {
     let found = ptx_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions"));
@@ -67,7 +67,7 @@ fn tokens(text: &str) -> Vec<std::ops::Range<usize>> {
     tokens
 }
 
-/// Values at the edges of what fits somewhere, and words that mean something everywhere.
+/// Values at the edges of common ranges, and words that have a meaning everywhere.
 const INTERESTING: [&str; 24] = [
     "0",
     "1",

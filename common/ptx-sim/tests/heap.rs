@@ -1,4 +1,4 @@
-//! `malloc` and `free` of kernels: every kernel of `kernels/heap.cu`, right and wrong.
+//! `malloc` and `free` of kernels: every kernel of `kernels/heap.cu`, correct and wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -14,7 +14,7 @@ fn device(sanitize: bool, workers: usize) -> Device {
     Device::new(DeviceConfig { sanitize, workers, ..Default::default() })
 }
 
-/// Launches a kernel of `heap.cu` with a buffer of that many bytes and then `args`. Returns the buffer's words.
+/// Launches a kernel of `heap.cu` with a buffer of this many bytes and then `args`. Returns the buffer's words.
 fn launch(
     device: &Device,
     kernel: &str,
@@ -37,7 +37,7 @@ fn words(bytes: &[u8]) -> Vec<i32> {
     bytes.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word)).collect()
 }
 
-/// What a sanitised launch finds, by kind, source line and count; and afterwards what it leaves in the heap.
+/// Findings of a sanitised launch, by kind, source line and count; followed by the blocks that it leaves in the heap.
 fn findings(kernel: &str, block: u32, args: &[Arg]) -> Vec<(FaultKind, &'static str, u64)> {
     let device = device(true, 1);
     let mut findings = match launch(&device, kernel, 1, block, 64, args) {
@@ -170,7 +170,7 @@ fn what_is_wrong_with_a_block_is_found() {
     assert_eq!(found, [(FaultKind::GlobalRace, "**handed = threadIdx.x;")]);
 }
 
-/// Without a sanitiser, too, a wrong access ends the launch.
+/// A wrong access ends the launch without a sanitiser, too.
 #[test]
 fn what_is_wrong_with_a_block_is_a_fault() {
     let found = |kernel: &str, args: &[Arg]| match launch(&device(false, 2), kernel, 1, 3, 64, args) {
@@ -197,8 +197,8 @@ fn a_trace_names_the_block() {
     assert_eq!(names, ["out".to_owned(), format!("malloc at heap.cu:{line}")]);
 }
 
-/// What no compiler makes of CUDA: `cp.async` from a block that is freed before the copy is waited for, and a function of the
-/// module's own with the name of one of the device's.
+/// Code that no compiler generates from CUDA: `cp.async` from a block that is freed before the copy is waited for, and a
+/// function of the module's own with the name of one of the device's.
 #[test]
 fn blocks_in_ptx_by_hand() {
     let head = ".version 8.0\n.target sm_80\n.address_size 64\n";

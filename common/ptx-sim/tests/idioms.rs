@@ -1,5 +1,5 @@
-//! Ways of working together that occur in practice: `kernels/idioms.cu` has each with a twin that is wrong. The sanitiser
-//! passes the first and finds the second.
+//! Idioms of cooperation that occur in practice: `kernels/idioms.cu` has each with a twin that is wrong. The sanitiser
+//! passes the first and reports the second.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -16,7 +16,7 @@ enum Input {
     Numbers(u32),
     /// That many 4-byte words of zeros, written.
     Zeros(u64),
-    /// That many 4-byte words that nobody wrote.
+    /// That many unwritten 4-byte words.
     Unwritten(u64),
     Value(Arg),
 }
@@ -169,7 +169,8 @@ fn counters_of_the_whole_grid() {
     );
 }
 
-/// 256 locks among 16,384 threads: what each thread learns from those that had its locks before is bounded.
+/// 256 locks among 16,384 threads: the knowledge that each thread takes over from earlier owners of its locks is
+/// bounded.
 #[test]
 fn many_threads_and_many_locks() {
     passes("histogram_by_locks", [64, 256], &[Floats(251), Zeros(256), Zeros(256), int(256)]);

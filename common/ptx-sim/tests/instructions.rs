@@ -6,7 +6,7 @@ use std::sync::Arc;
 use instruction_cases::{ArgSpec, Case, POISON, folder};
 use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, LaunchConfig, LoadedModule, Module};
 
-/// A case is far below this; a kernel that hangs is a failure, not a wait.
+/// Upper bound for a case; a kernel that hangs is a failure, not a wait.
 const BUDGET: u64 = 1_000_000;
 
 fn load(file: &str, case: &Case) -> Result<(Device, LoadedModule), String> {
@@ -16,7 +16,7 @@ fn load(file: &str, case: &Case) -> Result<(Device, LoadedModule), String> {
     Ok((device, module))
 }
 
-/// Orders of asynchronous copies that a case is run in: the results are the same in each.
+/// Orders of asynchronous copies that a case is run in: each gives the same results.
 fn orders(case: &Case) -> &'static [Asynchrony] {
     const ALL: [Asynchrony; 3] = [Asynchrony::Late, Asynchrony::Early, Asynchrony::Seeded(1)];
     if case.ptx.contains(".async") { &ALL } else { &ALL[..1] }
@@ -109,7 +109,7 @@ fn a_wrong_result_is_reported() {
     assert!(case.check(&[]).is_err(), "no buffer");
 }
 
-/// Opcodes with their modifiers, as the files write them.
+/// Opcodes with their modifiers, as written in the files.
 fn forms() -> BTreeSet<String> {
     let cases = instruction_cases::load(&folder()).expect("the heads are well formed");
     let sources: BTreeMap<String, Arc<str>> = cases.into_iter().map(|case| (case.file, case.ptx)).collect();
@@ -128,7 +128,7 @@ fn forms() -> BTreeSet<String> {
     forms
 }
 
-/// What the corpus must exercise: a mnemonic, and modifiers that must occur with it (in any order, in one form).
+/// Minimum contents of the corpus: a mnemonic, and modifiers that must occur with it (in any order, in one form).
 #[rustfmt::skip]
 const MINIMUM: &[&str] = &[
     // integers

@@ -1,5 +1,5 @@
-//! Grids of several devices that run together: what each kernel of `kernels/joint.cu` computes, and which races between devices the
-//! sanitiser finds.
+//! Grids of several devices that run together: the results of each kernel of `kernels/joint.cu`, and the races between devices
+//! that the sanitiser finds.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -49,7 +49,7 @@ impl Host {
         Kernel::observe_together(&grids, &config, &Observe::default())
     }
 
-    /// Launches an exchange over `grid` blocks of each device; the sums that they came to, and what was found.
+    /// Launches an exchange over `grid` blocks of each device; returns the resulting sums, and the findings.
     fn exchange(&self, name: &str, grid: u32) -> (Vec<f32>, Vec<Fault>) {
         let values: Vec<DevicePtr> = (0..self.ranks).map(|_| self.zeros(1, "value")).collect();
         let flags: Vec<DevicePtr> = (0..self.ranks).map(|_| self.zeros(1, "flag")).collect();
@@ -74,7 +74,7 @@ fn lines(findings: &[Fault]) -> Vec<(FaultKind, &str)> {
     findings.iter().map(|finding| (finding.kind, line(finding))).collect()
 }
 
-/// All devices wait for each other and get the same sum; nothing is found, with or without a sanitiser.
+/// All devices wait for each other and get the same sum, without findings, with or without a sanitiser.
 #[test]
 fn devices_exchange_values() {
     for sanitize in [false, true] {
@@ -87,7 +87,7 @@ fn devices_exchange_values() {
     }
 }
 
-/// More blocks than may be under way: the grids take turns, so that those which others wait for come.
+/// More blocks than may be under way: the grids take turns, so that the blocks which others wait for come.
 #[test]
 fn every_grid_is_under_way() {
     let (sums, _) = Host::new(4, false).exchange("exchange", 1500);
@@ -109,7 +109,7 @@ fn a_fence_of_device_scope_is_too_narrow() {
     assert_eq!(Host::new(1, true).exchange("exchange_on_one_device", 2).1, []);
 }
 
-/// An atomic of device scope is none for the atomics of another device.
+/// An atomic of device scope is not atomic for the atomics of another device.
 #[test]
 fn atomics_have_a_scope() {
     for (name, expected) in [("count_on_all", 0), ("count_on_one_device", 1)] {
@@ -135,7 +135,7 @@ fn variables_are_each_devices_own() {
     assert_eq!(values, [7, 17, 27]);
 }
 
-/// A device that never raises its flag is not waited for without end.
+/// A wait for a device that never raises its flag ends.
 #[test]
 fn a_wait_in_vain_ends_at_the_budget() {
     let host = Host::new(2, false);

@@ -1,4 +1,4 @@
-//! The command under `--time-limit` and `--memory-limit`: no file that it is given takes more of either than a tenth beyond.
+//! The command under `--time-limit` and `--memory-limit`: no input file takes more than a tenth beyond either.
 //!
 //! By hand with the limits of a grader: `PTX_SIM_TIME_LIMIT=10 PTX_SIM_MEMORY_LIMIT=1GiB cargo test -p ptx-sim --test limits`.
 
@@ -12,13 +12,13 @@ use threads::kernel_of_threads;
 
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
-/// What the command itself takes, besides what it is given to run: its code, its threads' stacks.
+/// Memory of the command itself, besides that of its kernel: its code, its threads' stacks.
 const OWN_MEMORY: u64 = 24 << 20;
 
-/// How late a busy machine may notice.
+/// Delay with which a busy machine may notice.
 const OWN_TIME: Duration = Duration::from_millis(1500);
 
-/// The most memory that the process has had so far; `None` where the system does not say.
+/// Peak memory of the process so far; `None` if the system does not report it.
 fn peak_memory(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

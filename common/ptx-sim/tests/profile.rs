@@ -1,5 +1,5 @@
-//! What the profiler counts for every kernel of `kernels/profile.cu`. The expected values are worked out by hand from the
-//! rules of the hardware; the reason stands beside them.
+//! Profiler counts for every kernel of `kernels/profile.cu`. The expected values are worked out by hand from the rules of
+//! the hardware; the reason stands beside them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -431,7 +431,7 @@ fn counts_do_not_depend_on_who_runs_the_blocks() {
     assert_eq!(one, run(1, true));
 }
 
-/// Addresses that no memory has reach the profiler before they become a fault.
+/// Addresses outside all memory reach the profiler before they become a fault.
 #[test]
 fn a_fault_is_a_fault_with_a_profiler_too() {
     let device = Device::new(Default::default());
@@ -532,7 +532,7 @@ fn an_architecture_has_to_be_known() {
     assert!(code == 2 && stderr.contains("--profile"), "{stderr}");
 }
 
-/// The kernels of `kernels/async.cu` on an H200, as Nsight Compute counted them.
+/// The kernels of `kernels/async.cu` on an H200, as counted by Nsight Compute.
 #[test]
 fn asynchronous_traffic_is_what_an_h200_counts() {
     let load = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum";

@@ -1,11 +1,11 @@
-//! What the simulator does not support is refused kernel by kernel, by name, as a limit of its own; what is no PTX is
+//! Refusals: unsupported PTX is refused kernel by kernel, by name, as a limit of the simulator; text that is not PTX is
 //! refused as such. `ptxas` decides which is which.
 
 use ptx_sim::{Arg, Device, LaunchConfig, LoadError, Module, Unsupported};
 
 const REFUSED: &str = include_str!("kernels/refused.ptx");
 
-/// Why the kernel cannot be had: form, number of times and reason of each.
+/// Reasons why the kernel cannot be had: form, number of times and reason of each.
 fn reasons(kernel: &str) -> Vec<(String, usize, String)> {
     let device = Device::new(Default::default());
     let module = Module::from_ptx(REFUSED, "refused.ptx").expect("the file itself is fine");
@@ -58,7 +58,7 @@ fn what_one_kernel_lacks_is_no_concern_of_the_next() {
     assert_eq!(bytes, [7, 0, 0, 0]);
 }
 
-/// What ptxas refuses, with what is said of it.
+/// Texts that ptxas refuses, with the simulator's message.
 #[test]
 fn what_ptxas_refuses_is_no_ptx() {
     let registers = ".reg .pred %p<3>; .reg .b16 %h<5>; .reg .b32 %r<5>; .reg .u32 %u<5>; .reg .f32 %f<5>; .reg .b64 %rd<5>; .reg .f64 %fd<5>;";
@@ -92,7 +92,7 @@ fn what_ptxas_refuses_is_no_ptx() {
     }
 }
 
-/// Textures by name as parameters: what reads them is refused, and the file is PTX all the same.
+/// Textures by name as parameters: instructions that read them are refused, and the file is PTX all the same.
 #[test]
 fn textures_as_parameters_refuse_what_reads_them() {
     let text = "

@@ -1,4 +1,4 @@
-//! `setmaxnreg`: warps trade registers, and wait for them; and waits that are known to be without end at once.
+//! `setmaxnreg`: warps trade registers, and wait for them; and waits that are known at once to be endless.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -21,7 +21,7 @@ fn launch(directive: &str, threads: u32, body: &str, budget: u64) -> Result<(), 
     }
 }
 
-/// Three warpgroups, of which the first gives `dec` registers up and the others take `inc`.
+/// Three warpgroups, of which the first releases `dec` registers and the others take `inc`.
 fn trade(dec: u32, inc: u32) -> String {
     // The takers come first, and wait.
     format!(

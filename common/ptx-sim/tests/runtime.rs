@@ -1,4 +1,4 @@
-//! The library on kernels that are right but hard, and on launches and copies that are wrong.
+//! The library on kernels that are correct but hard, and on launches and copies that are wrong.
 
 use ptx_sim::{
     Arg, Device, DeviceConfig, DevicePtr, FaultKind, Kernel, LaunchConfig, LaunchError, LoadError, MemoryError, Module,
@@ -116,7 +116,7 @@ fn structures_and_small_scalars_are_passed_by_value() {
     assert_eq!(f64::from_le_bytes(bytes), 1.5 * 2.0 + 0.25 + 3.0);
 }
 
-/// The lowest block that is wrong is named, whichever comes to its fault first.
+/// The lowest wrong block is named, whichever reaches its fault first.
 #[test]
 fn the_same_fault_is_named_every_time() {
     for round in 0..5 {
@@ -294,7 +294,7 @@ fn an_asynchronous_copy_reads_only_what_its_source_has() {
 
 const COOPERATIVE: &str = include_str!("kernels/cooperative.ptx");
 
-/// What a kernel of `cooperative.cu` leaves in its last buffer.
+/// Returns the contents of the last buffer of a kernel of `cooperative.cu`.
 fn cooperative(kernel: &str, config: &LaunchConfig, buffers: &[&[u32]], values: &[u32], sanitize: bool) -> Vec<u32> {
     let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
     let module = device
@@ -324,7 +324,7 @@ fn cooperative(kernel: &str, config: &LaunchConfig, buffers: &[&[u32]], values: 
         .collect()
 }
 
-/// `grid.sync()`, tiles of two warps and `cuda::barrier`, as CUDA's headers write them.
+/// `grid.sync()`, tiles of two warps and `cuda::barrier`, in the form of CUDA's headers.
 #[test]
 fn barriers_of_cuda_headers_hold() {
     for sanitize in [false, true] {

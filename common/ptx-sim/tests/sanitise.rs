@@ -1,4 +1,4 @@
-//! What the sanitiser finds, and what it must not: every kernel of `kernels/sanitise.cu`.
+//! Findings of the sanitiser, and correct code without any: every kernel of `kernels/sanitise.cu`.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -13,7 +13,7 @@ enum Input {
     Words(u64),
     /// That many words of zeros, written.
     Zeros(u64),
-    /// That many words that were never written.
+    /// That many unwritten words.
     Unwritten(u64),
     Value(i32),
 }
@@ -235,7 +235,7 @@ fn what_was_never_freed_leaks() {
     assert!(leaks[0].to_string().contains("`kept` (12 bytes"));
 }
 
-/// An mbarrier orders what threads did before they arrived with what others do after they waited, and nothing else.
+/// An mbarrier orders threads' work before they arrived with others' work after they waited, and nothing else.
 #[test]
 fn an_mbarrier_orders_arrivals_and_waits() {
     let kernel = |wait: &str, arrive: &str| {
@@ -294,7 +294,8 @@ fn an_mbarrier_orders_arrivals_and_waits() {
     );
 }
 
-/// As libcu++ leaves a pipeline: the lanes of a warp elect one by a match, and the last of these ends the barrier for all.
+/// Like libcu++ leaving a pipeline: the lanes of a warp elect one by a match, and the last of these ends the barrier for
+/// all.
 #[test]
 fn a_lane_that_a_match_elects_speaks_for_the_others() {
     let kernel = |elect: &str| {
@@ -329,7 +330,7 @@ fn a_lane_that_a_match_elects_speaks_for_the_others() {
     assert_eq!(found.first().map(|finding| finding.kind), Some(FaultKind::SharedRace), "{found:?}");
 }
 
-/// Between shared variables there are bytes that no access may touch. They are so many that tiles for `wgmma` stay aligned.
+/// Between shared variables there are bytes that no access may touch, enough of them to keep tiles for `wgmma` aligned.
 #[test]
 fn shared_variables_keep_their_alignment() {
     let ptx = r"
@@ -364,8 +365,8 @@ fn shared_variables_keep_their_alignment() {
     assert!(first >= bar + 8 + 1024 && second >= first + 2048 + 1024, "{first} {second}");
 }
 
-/// A barrier waits for the threads that have not exited, and orders what those did that came to it: not what a thread wrote that left
-/// before.
+/// A barrier waits for the threads that have not exited, and orders the work of those that came to it: not the writes of a thread
+/// that left before.
 #[test]
 fn a_barrier_does_not_order_writes_of_threads_that_left_before() {
     // Two warps write their words. The last one does `last` and exits; the first comes to a barrier, and does `after`.

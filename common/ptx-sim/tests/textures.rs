@@ -1,4 +1,4 @@
-//! Textures and surfaces: reads against a reference of its own, writes, queries, and what is wrong with handles.
+//! Textures and surfaces: reads against a reference of its own, writes, queries, and invalid handles.
 
 use ptx_sim::{
     AddressMode, Arg, ChannelKind, Device, DeviceConfig, Extent, Fault, FaultKind, Filter, LaunchConfig, LaunchError,
@@ -42,7 +42,7 @@ fn launch(
     }
 }
 
-/// `tex` with the coordinates of each lane from `in`, its four results to `out`.
+/// `tex` at each lane's coordinates from `in`, its four results to `out`.
 fn fetch(device: &Device, opcode: &str, handle: ObjectHandle, per_lane: usize, input: &[u32]) -> Vec<[u32; 4]> {
     let loads: String = (0..per_lane).map(|at| format!("ld.global.b32 %r{}, [%rd4+{}];\n", at + 10, at * 4)).collect();
     let moves: String = (0..per_lane).map(|at| format!("mov.b32 %f{0}, %r{0};\n", at + 10)).collect();
@@ -85,7 +85,7 @@ fn noise(at: usize) -> f32 {
     ((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / (1 << 24) as f32
 }
 
-/// A texel of one dimension as the Programming Guide's appendix has it: `None` is the border.
+/// A texel of one dimension by the Programming Guide's appendix: `None` is the border.
 fn wrapped(mode: AddressMode, normalised: bool, at: i64, size: i64) -> Option<i64> {
     match (mode, normalised) {
         (AddressMode::Border, _) => (at >= 0 && at < size).then_some(at),

@@ -1,4 +1,4 @@
-//! Pictures: what they say of kernels whose accesses are known, and that they are SVG that any page can show.
+//! Pictures: their contents for kernels whose accesses are known, and that they are SVG that any page can show.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -64,7 +64,8 @@ fn is<'d>(class: &'static str) -> impl Fn(&Node<'d, 'd>) -> bool {
     move |node| node.attribute("class").is_some_and(|classes| classes.split(' ').any(|one| one == class))
 }
 
-/// A picture is well formed, has what accessibility and both colour schemes need, and says `expected`.
+/// Checks that a picture is well formed, meets the needs of accessibility and both colour schemes, and contains
+/// `expected`.
 #[track_caller]
 fn shows(svg: &str, expected: &str) {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
@@ -160,7 +161,7 @@ fn a_transpose_has_conflicts_unless_its_rows_are_padded() {
     assert_eq!(marked(&svg, "rect", "good"), 8 + 1);
 }
 
-/// What the cells of a fragment's picture say: (row, column) of the box, lane, register.
+/// Labels of the cells of a fragment's picture: (row, column) of the box, lane, register.
 fn cells(svg: &str, letter: char) -> Vec<(usize, usize, usize, usize)> {
     let document = Document::parse(svg).unwrap();
     let titles = document.descendants().filter(|node| node.has_tag_name("title")).filter_map(|node| node.text());
@@ -536,7 +537,7 @@ fn flights(svg: &str, what: &str) -> Vec<[usize; 2]> {
     titles(svg).into_iter().filter_map(of).collect()
 }
 
-/// One warp of the instructions, of which each executes in a step of its own.
+/// One warp that executes the instructions, each in a step of its own.
 fn alone(body: &str) -> Trace {
     alone_with(body, |_| Vec::new())
 }
@@ -733,7 +734,7 @@ fn operands_without_swizzle_and_in_registers_are_drawn() {
     assert!(cells(&svg, 'a').contains(&(9, 10, 5, 3)), "{:?}", cells(&svg, 'a'));
 }
 
-/// What each step left in a register: the lanes, the type and their bits.
+/// Results of each step in a register: the lanes, the type and their bits.
 fn writes_of<'t>(trace: &'t Trace, name: &str) -> Vec<(usize, u32, &'static str, &'t [u64])> {
     let register = trace.registers.iter().position(|register| register.name == name);
     let register = register.unwrap_or_else(|| panic!("there is no {name} in {:?}", trace.registers)) as u32;
@@ -775,7 +776,7 @@ fn a_trace_has_what_instructions_leave_in_registers() {
     assert!(cut.writes.iter().all(|write| write.step < 10) && cut.writes.len() > 4, "{:?}", cut.writes);
 }
 
-/// The results of a product are there when it has been waited for, and a barrier's when it lets its lanes go.
+/// The results of a product appear when it has been waited for, and a barrier's when it releases its lanes.
 #[test]
 fn what_comes_later_is_recorded_when_it_is_there() {
     let run = |ptx: &str, threads: u32| {

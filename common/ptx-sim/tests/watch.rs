@@ -1,4 +1,4 @@
-//! The debugger in small: what it tells is what the kernel does.
+//! The small debugger: its reports match the kernel's work.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -10,7 +10,7 @@ use ptx_sim::{
     Arg, Device, LaunchConfig, LaunchError, Module, Observe, WatchPoint, WatchRequest, WatchSink, WatchThreads, Watched,
 };
 
-/// Launches one block of a kernel that takes a buffer of zeros and returns what was told, up to `most` lines.
+/// Launches one block of a kernel that takes a buffer of zeros and returns the reports, up to `most` lines.
 fn watch(
     ptx: &str,
     points: &str,
@@ -42,13 +42,13 @@ fn watch(
 
 const TRACE: &str = include_str!("kernels/trace.ptx");
 
-/// The number of the line of `trace.cu` that reads so.
+/// The number of the line of `trace.cu` with that text.
 fn line(text: &str) -> u32 {
     let source = include_str!("kernels/trace.cu");
     source.lines().position(|line| line.trim() == text).expect("there is such a line") as u32 + 1
 }
 
-/// What was told of a register, in order.
+/// Reported values of a register, in order.
 fn values<'w>(told: &'w [Watched], register: &str) -> Vec<&'w str> {
     let effects = told.iter().flat_map(|watched| &watched.effects);
     effects.filter_map(|effect| effect.strip_prefix(register)?.strip_prefix(" = ")).collect()

@@ -1,4 +1,4 @@
-//! Products of warpgroups: what each kernel of `kernels/wgmma.cu` computes, and what the sanitiser finds in it.
+//! Products of warpgroups: the results of each kernel of `kernels/wgmma.cu`, and the sanitiser's findings in it.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -30,7 +30,7 @@ fn product(k: usize, from: usize, until: usize) -> Vec<f32> {
     (0..64 * 8).map(|at| sum(at / 8, at % 8) as f32).collect()
 }
 
-/// Launches a kernel with A and B of `k` columns, and returns what it left in `out`, or what is wrong with it.
+/// Launches a kernel with A and B of `k` columns, and returns the contents of `out`, or the error.
 fn launch(kernel: &str, threads: u32, k: usize, more: &[u32], sanitize: bool) -> Result<Vec<f32>, Vec<Fault>> {
     launch_when(Asynchrony::Late, kernel, threads, k, more, sanitize)
 }
@@ -81,7 +81,7 @@ fn computes(kernel: &str, threads: u32, k: usize, more: &[u32], expected: &[f32]
     }
 }
 
-/// The kind of what the sanitiser finds, and the line of the source, in order.
+/// Kinds of the sanitiser's findings, and their lines of the source, in order.
 fn findings(kernel: &str, threads: u32) -> Vec<(FaultKind, &'static str)> {
     let faults = launch(kernel, threads, 16, &[], true).expect_err(kernel);
     let line = |fault: &Fault| CU.lines().nth(fault.line.unwrap() as usize - 1).unwrap().trim();
@@ -101,7 +101,7 @@ fn right_kernels_are_right() {
     computes("keeps_one_under_way", 128, 80, &[5], &product(80, 0, 80));
 }
 
-/// Without a wait, or a group to wait for, the accumulators are as they were: each time.
+/// Without a wait, or a group to wait for, the accumulators keep their old values: each time.
 #[test]
 fn what_nobody_waited_for_has_not_happened() {
     for kernel in ["does_not_wait", "does_not_commit"] {
@@ -115,7 +115,8 @@ fn what_nobody_waited_for_has_not_happened() {
     assert_ne!(launch("overwrites_a", 128, 16, &[], false).unwrap(), whole);
 }
 
-/// Done at once, a product is there before its wait, in the warp that asks last; the sanitiser says so all the same.
+/// If products are done at once, the result is there before its wait, in the warp that asks last; the sanitiser still
+/// reports it.
 #[test]
 fn products_may_happen_at_once() {
     let early = launch_when(Asynchrony::Early, "does_not_wait", 128, 16, &[], false).unwrap();
@@ -173,7 +174,7 @@ fn a_warpgroup_executes_wgmma_alike() {
     }
 }
 
-/// What runs away ends: products that nobody waits for, and those that are waited for without end.
+/// Endless work is stopped: products that are never waited for, and waits without end.
 #[test]
 fn endless_products_are_stopped() {
     let names = (0..128).map(|at| format!("%f{at}")).collect::<Vec<_>>().join(", ");
@@ -198,8 +199,8 @@ fn endless_products_are_stopped() {
     }
 }
 
-/// A warpgroup multiplies, and a warp besides it writes to the tile afterwards; `tells` is what the warpgroup does then, `asks` what
-/// the warp does before.
+/// A warpgroup multiplies, and another warp writes to the tile afterwards; `tells` is the warpgroup's code after the product,
+/// `asks` the warp's code before its write.
 fn reuse(tells: &str, asks: &str) -> Vec<Fault> {
     let ptx = format!(
         ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {{\n\

@@ -1,8 +1,8 @@
-//! What ranks ask of each other: operations, their values' type and number, and how a message names them.
+//! Calls between ranks: operations, their values' type and number, and their names in messages.
 
 use std::fmt;
 
-/// How values of all ranks become one.
+/// Method of combining the values of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceOp {
     /// Their sum.
@@ -32,12 +32,12 @@ pub(super) struct End {
     pub count: u64,
 }
 
-/// What is done with the values.
+/// Operation on the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// Every rank waits for all others.
     Barrier,
-    /// The last barrier: the ranks part.
+    /// The last barrier: the ranks end.
     Finish,
     /// Every rank gets the bytes of all, which may differ in length.
     Share,
@@ -47,27 +47,27 @@ pub(super) enum Operation {
     Broadcast {
         root: u32,
     },
-    /// Between pairs; the others have no part in it.
+    /// Between pairs; the others are not involved.
     Transfer {
         to: Option<End>,
         from: Option<End>,
     },
 }
 
-/// An operation with its values: what must be the same on all ranks, unless it is a transfer.
+/// An operation with its values: it must be the same on all ranks, unless it is a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub operation: Operation,
-    /// The values' type: `f32`. Empty where there are none.
+    /// The values' type: `f32`. Empty if there are none.
     pub element: String,
     /// Bytes of a value.
     pub size: u32,
-    /// Values of one rank's part: those that it has of what is gathered, those that it gets of what is scattered.
+    /// Values of one rank's part: its own ones for a gather, the received ones for a scatter.
     pub count: u64,
 }
 
 impl Call {
-    /// One without values.
+    /// A call without values.
     pub(super) fn plain(operation: Operation) -> Call {
         Call { operation, element: String::new(), size: 0, count: 0 }
     }
@@ -76,7 +76,7 @@ impl Call {
         matches!(self.operation, Operation::Transfer { .. })
     }
 
-    /// Bytes that `rank` of `ranks` brings; `None` if it may be any number, or if 64 bits cannot count them.
+    /// Bytes that `rank` of `ranks` brings; `None` if any number is allowed, or if 64 bits cannot count them.
     pub(super) fn bytes_of(&self, rank: usize, ranks: usize) -> Option<u64> {
         let values = match self.operation {
             Operation::Share => return None,

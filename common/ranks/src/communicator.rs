@@ -15,27 +15,27 @@ use common::error::{Error, Result};
 #[cfg(feature = "cuda")]
 use super::nccl::{self, Connection};
 
-/// One rank's part in the work of all. Every rank calls the same operations in the same order, with as many values of the same
-/// type; transfers concern only their two ends.
+/// One rank's part in the work of all. Every rank calls the same operations in the same order, with the same number of values
+/// of the same type; transfers concern only their two ends.
 ///
-/// Operations take part in the order of a stream's work. By NCCL they are only queued when a call returns: wait with
-/// [`Communicator::synchronize`], which ends when another rank has failed, too. [`Stream::synchronize`] and copies to the host end
-/// as well, but it is the next call here that says why.
+/// Operations are part of a stream's work, in its order. With NCCL they are only queued when a call returns: wait with
+/// [`Communicator::synchronize`], which also ends when another rank has failed. [`Stream::synchronize`] and copies to the host
+/// end as well, but only the next call here gives the reason.
 pub struct Communicator {
     device: Device,
     way: Way,
-    /// After `way`, which uses it.
+    /// Dropped after `way`, which uses it.
     line: Arc<Line>,
 }
 
-/// How values travel, once that is decided.
+/// Path of the values, once it is decided.
 enum Way {
     Host,
     #[cfg(feature = "cuda")]
     Nccl(Connection),
 }
 
-/// How values of this device would travel, with all that must be the same on every rank.
+/// Path of this device's values, with all settings that must be the same on every rank.
 pub(super) fn describe(device: &Device, transport: Transport) -> Result<String> {
     let nccl = || -> Result<String> {
         #[cfg(feature = "cuda")]
@@ -89,10 +89,10 @@ impl Communicator {
         !matches!(self.way, Way::Host)
     }
 
-    /// The values of all ranks as one, on every rank, in place of its own.
+    /// Combines the values of all ranks, on every rank, in place of its own.
     ///
     /// # Errors
-    /// [`Error::Ranks`] if the ranks do not agree or one failed, [`Error::WrongDevice`], or what the device reports.
+    /// [`Error::Ranks`] if the ranks do not agree or one failed, [`Error::WrongDevice`], or errors of the device.
     pub fn all_reduce<T: Reducible>(
         &self,
         stream: &Stream,
@@ -111,10 +111,10 @@ impl Communicator {
         }
     }
 
-    /// The values of all ranks one after the other, in the ranks' order: `all` has [`Communicator::size`] times as many as `own`.
+    /// Concatenates the values of all ranks, in the ranks' order: `all` has [`Communicator::size`] times as many as `own`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for other lengths; as [`Communicator::all_reduce`].
+    /// [`Error::Shape`] for other lengths; errors of [`Communicator::all_reduce`].
     pub fn all_gather<T: DeviceElement>(
         &self,
         stream: &Stream,
@@ -138,7 +138,7 @@ impl Communicator {
     /// as many as `own`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for other lengths; as [`Communicator::all_reduce`].
+    /// [`Error::Shape`] for other lengths; errors of [`Communicator::all_reduce`].
     pub fn reduce_scatter<T: Reducible>(
         &self,
         stream: &Stream,
@@ -159,10 +159,10 @@ impl Communicator {
         }
     }
 
-    /// The values of rank `root`, on every rank.
+    /// Copies the values of rank `root` to every rank.
     ///
     /// # Errors
-    /// As [`Communicator::all_reduce`]; [`Error::Invalid`] if there is no such rank.
+    /// Errors of [`Communicator::all_reduce`]; [`Error::Invalid`] if there is no such rank.
     pub fn broadcast<T: DeviceElement>(
         &self,
         stream: &Stream,
@@ -185,10 +185,10 @@ impl Communicator {
     }
 
     /// Sends values to rank `to`, which receives them; waits until it does. Two ranks that send to one another before either
-    /// receives wait for ever, and are told so: [`Communicator::exchange`] does both at once.
+    /// receives wait for ever, and get an error: [`Communicator::exchange`] does both at once.
     ///
     /// # Errors
-    /// As [`Communicator::broadcast`].
+    /// Same as [`Communicator::broadcast`].
     pub fn send<T: DeviceElement>(&self, stream: &Stream, to: usize, values: &impl DeviceSlice<T>) -> Result<()> {
         let to = self.other(to, "sends to")?;
         let call = transfer::<T>(Some((to, values.len())), None);
@@ -200,10 +200,10 @@ impl Communicator {
         }
     }
 
-    /// Receives what rank `from` sends: as many values as it sends.
+    /// Receives the values that rank `from` sends: the number that it sends.
     ///
     /// # Errors
-    /// As [`Communicator::broadcast`].
+    /// Same as [`Communicator::broadcast`].
     pub fn recv<T: DeviceElement>(
         &self,
         stream: &Stream,
@@ -226,7 +226,7 @@ impl Communicator {
     /// Sends to one rank and receives from another, or the same, at once: the step of a ring.
     ///
     /// # Errors
-    /// As [`Communicator::broadcast`].
+    /// Same as [`Communicator::broadcast`].
     pub fn exchange<T: DeviceElement>(
         &self,
         stream: &Stream,
@@ -251,7 +251,7 @@ impl Communicator {
     /// Waits until all work of the stream is done, or until a rank has failed.
     ///
     /// # Errors
-    /// [`Error::Ranks`] if a rank failed or did not take part in time; what went wrong in the stream's work.
+    /// [`Error::Ranks`] if a rank failed or did not take part in time; errors of the stream's work.
     pub fn synchronize(&self, stream: &Stream) -> Result<()> {
         match &self.way {
             Way::Host => stream.synchronize(),
@@ -263,16 +263,16 @@ impl Communicator {
     /// Waits until the stream is empty, on every rank.
     ///
     /// # Errors
-    /// As [`Communicator::synchronize`].
+    /// Same as [`Communicator::synchronize`].
     pub fn barrier(&self, stream: &Stream) -> Result<()> {
         self.synchronize(stream)?;
         self.ask(Call::plain(Operation::Barrier), Vec::new()).map(drop)
     }
 
-    /// The bytes of every rank, on every rank, by the host: for results and notes, not for tensors.
+    /// Exchanges bytes of every rank, through the host: for results and notes, not for tensors.
     ///
     /// # Errors
-    /// [`Error::Ranks`]; [`Error::Invalid`] for more bytes than a message takes.
+    /// [`Error::Ranks`]; [`Error::Invalid`] for more bytes than a message can carry.
     pub fn share(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         if bytes.len() > MAX_PAYLOAD / self.size() {
             return Err(Error::Invalid(format!("{} bytes are too many to share", bytes.len())));

@@ -1,8 +1,8 @@
-//! Where all ranks meet: it takes a call from each, compares them, does what was asked, and ends everyone's work if one fails.
+//! Meeting point of all ranks: it takes a call from each, compares them, does the work, and ends everyone's work if one fails.
 //!
 //! The hub lives in rank 0's process. Ranks in the same process call it directly; those in other processes through
-//! [`super::server`], which calls it for them. Each rank has at most one call open. Nothing here waits: whoever brings the last
-//! missing call does the work of all, and the answers go out by channels.
+//! [`super::server`], which calls it for them. Each rank has at most one call open. Nothing here waits: the rank that brings
+//! the last missing call does the work of all, and the answers go out by channels.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use super::call::{Call, End, Operation};
 use super::reduce::reduce;
 use common::error::{RankFailure, RankFailureKind};
 
-/// What the hub tells a rank.
+/// Message of the hub to a rank.
 #[derive(Clone, Debug)]
 pub(super) enum Told {
     /// The result of its call.
@@ -22,7 +22,7 @@ pub(super) enum Told {
     Failed(RankFailure),
 }
 
-/// By how many noted calls a rank may be ahead of the others: a GPU's queue is full long before.
+/// Maximum number of recorded calls by which a rank may be ahead of the others: a GPU's queue is full long before.
 const NOTES: usize = 1 << 16;
 
 pub(super) struct Hub {
@@ -37,11 +37,11 @@ struct State {
 }
 
 struct Member {
-    /// `None` before the rank has come, and when it has left.
+    /// `None` before the rank has joined, and after it has left.
     outlet: Option<Sender<Told>>,
     status: Status,
     open: Option<Open>,
-    /// Calls noted that not every rank has noted yet.
+    /// Recorded calls that not every rank has recorded yet.
     notes: VecDeque<Call>,
 }
 
@@ -49,7 +49,7 @@ struct Member {
 enum Status {
     Expected,
     Present,
-    /// It has finished with all others.
+    /// It has finished together with all others.
     Finished,
 }
 
@@ -58,13 +58,13 @@ struct Open {
     call: Call,
     bytes: Vec<u8>,
     since: Instant,
-    /// Of a transfer: sent, and received.
+    /// For a transfer: whether it was sent, and the received bytes.
     sent: bool,
     received: Option<Vec<u8>>,
 }
 
 impl Hub {
-    /// For this number of ranks, which wait for one another for `timeout`.
+    /// A hub for this number of ranks, which wait for one another for `timeout`.
     pub(super) fn new(size: usize, timeout: Duration) -> Arc<Hub> {
         let member = || Member { outlet: None, status: Status::Expected, open: None, notes: VecDeque::new() };
         let members = (0..size).map(|_| member()).collect();
@@ -84,15 +84,15 @@ impl Hub {
         self.timeout
     }
 
-    /// What ended the work, if something did.
+    /// Failure that ended the work, if any.
     pub(super) fn failure(&self) -> Option<RankFailure> {
         self.lock().failure.clone()
     }
 
-    /// The rank has come; here it is told.
+    /// Adds the rank, and returns the channel of its messages.
     ///
     /// # Errors
-    /// If it has come before, or if the work is over.
+    /// If it has joined before, or if the work is over.
     pub(super) fn join(&self, rank: usize) -> Result<Receiver<Told>, RankFailure> {
         let mut state = self.lock();
         if let Some(failure) = &state.failure {
@@ -112,7 +112,7 @@ impl Hub {
         Ok(receiver)
     }
 
-    /// True once every rank has come.
+    /// True once every rank has joined.
     pub(super) fn is_complete(&self) -> bool {
         self.lock().members.iter().all(|member| member.status != Status::Expected)
     }
@@ -130,7 +130,7 @@ impl Hub {
         state.advance();
     }
 
-    /// What of a call would be wrong whatever the others do. A rank in another process is not trusted to be ours.
+    /// Checks a call for errors that do not depend on the others. A rank in another process is not trusted to be ours.
     fn accept(&self, state: &State, rank: usize, call: &Call, bytes: &[u8]) -> Result<(), String> {
         if state.members[rank].open.is_some() {
             return Err(format!("rank {rank} calls {call} before its last call was answered"));
@@ -153,7 +153,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Compares a call whose values go another way with those of the other ranks. No rank waits for it.
+    /// Compares a call whose values take another path with those of the other ranks. No rank waits for it.
     pub(super) fn note(&self, rank: usize, call: Call) {
         let mut state = self.lock();
         if call.is_transfer() || state.failure.is_some() {
@@ -175,7 +175,7 @@ impl Hub {
         }
     }
 
-    /// A rank has waited for the timeout for calls that it noted: says which rank is behind.
+    /// Called if a rank has waited for the timeout for its recorded calls: reports the rank that is behind.
     pub(super) fn late(&self, rank: usize) {
         let mut state = self.lock();
         let ahead = state.members.iter().map(|member| member.notes.len()).max().unwrap_or_default();
@@ -199,7 +199,7 @@ impl Hub {
         state.fail(RankFailure { rank: at_fault, kind: RankFailureKind::Late, sentence });
     }
 
-    /// Fails if a rank has waited for too long. To be called now and then.
+    /// Fails if a rank has waited for too long. To be called regularly.
     pub(super) fn tick(&self) {
         let mut state = self.lock();
         let waits = |member: &Member| member.open.as_ref().map(|open| open.since);
@@ -235,7 +235,7 @@ impl Hub {
         state.fail(RankFailure { rank: at_fault, kind, sentence });
     }
 
-    /// No rank is told anything more.
+    /// Sends no more messages to ranks.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.members.iter_mut().for_each(|member| member.outlet = None);
@@ -248,7 +248,7 @@ impl Hub {
         self.lock().fail(failure);
     }
 
-    /// The rank is gone and gets no more answers: a failure, unless it has finished. `why` says how it went.
+    /// Removes a rank that is gone: a failure, unless it has finished. `why` describes its end.
     pub(super) fn leave(&self, rank: usize, kind: RankFailureKind, why: impl FnOnce() -> String) {
         let mut state = self.lock();
         let member = &mut state.members[rank];
@@ -285,7 +285,7 @@ impl State {
         }
     }
 
-    /// Does what the open calls allow.
+    /// Does the work of all open calls that are complete.
     fn advance(&mut self) {
         match self.transfers().and_then(|()| self.collective()) {
             Err(failure) => self.fail(failure),
@@ -293,7 +293,7 @@ impl State {
         }
     }
 
-    /// Gives to those who wait for it what others send to them.
+    /// Passes sent values to the ranks that wait for them.
     fn transfers(&mut self) -> Result<(), RankFailure> {
         for from in 0..self.members.len() {
             let Some(Open { call, sent: false, .. }) = self.open(from) else { continue };
@@ -329,7 +329,7 @@ impl State {
         }
     }
 
-    /// Compares the ranks' calls, and does what they ask for once all have come.
+    /// Compares the ranks' calls, and does their work once all have arrived.
     fn collective(&mut self) -> Result<(), RankFailure> {
         let ranks = self.members.len();
         let calls = || (0..ranks).filter_map(|rank| Some((rank, self.open(rank)?)));
@@ -373,7 +373,7 @@ impl State {
         Ok(())
     }
 
-    /// If every rank waits and none can go on, none ever will.
+    /// Detects a dead end: every rank waits and none can go on.
     fn look_for_a_dead_end(&mut self) {
         let calls: Vec<String> = (0..self.members.len())
             .filter_map(|rank| Some(format!("rank {rank} waits in {}", self.open(rank)?.call)))
@@ -425,7 +425,7 @@ fn framed(parts: &[&[u8]]) -> Vec<u8> {
     lengths.chain(parts.iter().flat_map(|part| part.iter().copied())).collect()
 }
 
-/// The parts of [`framed`]; `None` for bytes that are no such thing.
+/// The parts of [`framed`]; `None` for other bytes.
 pub(super) fn unframed(bytes: &[u8], parts: usize) -> Option<Vec<Vec<u8>>> {
     let (lengths, mut rest) = bytes.split_at_checked(parts.checked_mul(8)?)?;
     let mut all = Vec::with_capacity(parts);
@@ -447,7 +447,7 @@ mod tests {
         Call { operation: Operation::AllReduce(ReduceOp::Sum), element: "f32".to_owned(), size: 4, count }
     }
 
-    /// A hub where all ranks are, and what they are told.
+    /// A hub with all ranks, and their channels of messages.
     fn hub(ranks: usize, timeout: Duration) -> (Arc<Hub>, Vec<Receiver<Told>>) {
         let hub = Hub::new(ranks, timeout);
         let told = (0..ranks).map(|rank| hub.join(rank).unwrap()).collect();

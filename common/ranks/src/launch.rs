@@ -1,4 +1,5 @@
-//! A launcher for one host: it starts a program several times with torchrun's variables, and lets none of them stay behind.
+//! A launcher for one host: it starts a program several times with torchrun's variables, and leaves none of the processes
+//! behind.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -16,10 +17,10 @@ use common::error::{Error, RankFailure, RankFailureKind, Result};
 /// Set for a process whose standard input ends when its launcher does.
 const LIFELINE: &str = "WARP_RANK_LIFELINE";
 
-/// How long the other ranks may take to say why they end, once one has failed.
+/// Time for the other ranks to report why they end, once one has failed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The longest piece of a line that is passed on at once.
+/// Maximum piece of a line that is passed on at once.
 const LINE: u64 = 8 << 10;
 
 /// A program to start several times.
@@ -34,7 +35,7 @@ pub struct Launch {
 }
 
 /// Runs the processes of a world on this host until all have ended. Rank 0's standard output is passed on as it is; every other
-/// line gets the rank as a prefix. Processes that those start in turn are not known here, and not ended.
+/// line gets the rank as a prefix. Child processes of these are not known here, and not ended.
 ///
 /// # Errors
 /// [`Error::Ranks`] for the first process that failed; the others had 5 s to end by themselves before they were killed.
@@ -85,7 +86,7 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Processes that run, and the threads that pass on what they print.
+/// Running processes, and the threads that pass on their output.
 #[derive(Default)]
 struct Processes {
     children: Vec<(usize, Child)>,
@@ -105,7 +106,7 @@ impl Processes {
         self.children.push((rank, child));
     }
 
-    /// Those that have ended since the last call.
+    /// Processes that have ended since the last call.
     fn ended(&mut self) -> io::Result<Vec<(usize, ExitStatus)>> {
         let mut ended = Vec::new();
         for (rank, child) in &mut self.children {
@@ -149,7 +150,7 @@ fn forward<W: Write>(from: impl Read, to: fn() -> W, prefix: &str) {
     }
 }
 
-/// Ends this process when the launcher that started it has ended, however that ended.
+/// Ends this process when the launcher that started it has ended, for whatever reason.
 pub(super) fn watch_the_launcher() {
     static WATCHING: Once = Once::new();
     if std::env::var_os(LIFELINE).is_none_or(|value| value != "stdin") {

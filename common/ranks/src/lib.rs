@@ -1,8 +1,8 @@
-//! Several devices that work together: who takes part, what they exchange, and what happens if one of them fails.
+//! Several devices that work together: the participants, their exchange of values, and the handling of failures.
 //!
 //! A *rank* is one device with the thread or process that drives it. [`run`] starts a thread for each device of this process;
 //! [`run_in`] makes this process one rank of a [`World`] that torchrun, Open MPI, Slurm or our own [`launch`](launch()) started.
-//! Both hand a [`Communicator`] to the same body:
+//! Both pass a [`Communicator`] to the same body:
 //!
 //! ```
 //! use common::prelude::*;
@@ -31,15 +31,15 @@
 //! | `line`, `server`, `wire` | the way of a rank to the hub, in this process or by TCP |
 //! | `launch` | a launcher for one host |
 //!
-//! **If a rank fails** (its body returns an error, its thread panics, its process dies, it never comes, or it calls something
-//! else than the others) every other rank's next call ends with [`Error::Ranks`], which says what happened to whom. None waits
-//! longer than [`Options::timeout`]; a host that vanishes without closing its connections is missed 2 s later. A process of a world
-//! whose rank is too busy to notice is ended after the same time once more. A thread cannot be ended: [`run`] returns when every
-//! body has.
+//! **If a rank fails** (its body returns an error, its thread panics, its process dies, it never comes, or its call differs from
+//! the others') every other rank's next call ends with [`Error::Ranks`], which names the rank and the event. None waits longer
+//! than [`Options::timeout`]; a host that vanishes without closing its connections is missed 2 s later. A process of a world
+//! whose rank is too busy to notice is ended after another timeout. A thread cannot be ended: [`run`] returns when every body
+//! has.
 //!
-//! **Which bits come out.** On the host, values are combined in the order of the ranks, so they are the same bits in every run,
-//! and for threads the same as for processes. NCCL adds in an order that depends on the number of ranks, how they are connected,
-//! and the size of the array: the same bits for the same GPUs, version and sizes, and others otherwise.
+//! **Reproducibility.** On the host, values are combined in the order of the ranks, so they are the same bits in every run, and
+//! for threads the same as for processes. NCCL adds in an order that depends on the number of ranks, their connections, and the
+//! size of the array: the same bits for the same GPUs, version and sizes, and others otherwise.
 #![warn(unreachable_pub)]
 
 #[cfg(not(feature = "cuda"))]
@@ -84,10 +84,10 @@ use wire::Hello;
 
 pub use common::error::{RankFailure, RankFailureKind as FailureKind};
 
-/// How the ranks' values travel.
+/// Path of the ranks' values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Transport {
-    /// By NCCL between GPUs where it is installed, else by the host.
+    /// By NCCL between GPUs if it is installed, else by the host.
     #[default]
     Auto,
     /// By the host: copied from each device, combined in the order of the ranks, copied back. On any device.
@@ -96,29 +96,29 @@ pub enum Transport {
     Nccl,
 }
 
-/// How ranks work together. It must be the same for all.
+/// Settings of ranks that work together. They must be the same for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How values travel.
+    /// Path of the values.
     pub transport: Transport,
-    /// How long ranks wait for one another.
+    /// Maximum time that ranks wait for one another.
     pub timeout: Duration,
-    /// What the processes of a world must have in common: the program and its arguments. Others are refused.
+    /// Identity of a world's processes: the program and its arguments. Others are refused.
     pub program: String,
 }
 
 impl Default for Options {
-    /// NCCL where it can be had, and 30 s.
+    /// NCCL if it is available, and 30 s.
     fn default() -> Options {
         Options { transport: Transport::Auto, timeout: DEFAULT_TIMEOUT, program: String::new() }
     }
 }
 
 impl Options {
-    /// For this program with its arguments, and the time that `WARP_RANK_TIMEOUT` says.
+    /// Options for this program with its arguments, with the timeout of `WARP_RANK_TIMEOUT`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if that is no number of seconds.
+    /// [`Error::Invalid`] if the variable is not a number of seconds.
     pub fn from_env() -> Result<Options> {
         let mut digest = Sha256::new();
         // Not where the program lies, which may differ between hosts.
@@ -138,8 +138,8 @@ fn hex(bytes: &[u8]) -> String {
 /// Runs `body` once for each device, in a thread of its own, and returns the results in the devices' order.
 ///
 /// # Errors
-/// What the first rank to fail reports: its own error, [`Error::Ranks`] if its thread panicked, or if two ranks did not agree. The
-/// others have been told, and all threads have ended.
+/// Error of the first rank to fail: its own, or [`Error::Ranks`] if its thread panicked or two ranks did not agree. The others
+/// have been notified, and all threads have ended.
 pub fn run<T, E>(
     devices: &[Device],
     options: &Options,
@@ -185,8 +185,8 @@ fn first_error<T, E>(results: Vec<Result<T, E>>, first: Option<usize>) -> Result
 /// Runs `body` as this process's rank of `world`, on `device`, once all other processes are there.
 ///
 /// # Errors
-/// [`Error::Ranks`] if another rank failed or never came, [`Error::Invalid`] if rank 0 cannot listen at its port, or what `body`
-/// returned, which the other ranks have been told.
+/// [`Error::Ranks`] if another rank failed or never came, [`Error::Invalid`] if rank 0 cannot listen at its port, or the error
+/// of `body`, which the other ranks get too.
 pub fn run_in<T, E>(
     world: &World,
     device: &Device,
@@ -224,7 +224,7 @@ where
     one(line, device, options.transport, body)
 }
 
-/// Ends this process if a rank has failed and this one does not come back to notice, whatever keeps it.
+/// Ends this process if a rank has failed and this one does not come back to notice, for whatever reason.
 fn end_with_the_others(line: &Arc<Line>) {
     let (line, timeout) = (Arc::downgrade(line), line.timeout());
     thread::spawn(move || {
@@ -246,7 +246,8 @@ fn end_with_the_others(line: &Arc<Line>) {
     });
 }
 
-/// The life of a rank: it waits for all others, works, and waits for them again. However it ends, they learn it.
+/// The life of a rank: it waits for all others, works, and waits for them again. The others learn of its end in any
+/// case.
 fn one<T, E>(
     line: Arc<Line>,
     device: &Device,

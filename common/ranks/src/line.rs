@@ -1,4 +1,4 @@
-//! A rank's way to the [`Hub`]: a call in the same process, a connection to rank 0's otherwise.
+//! A rank's connection to the [`Hub`]: a call in the same process, a connection to rank 0's otherwise.
 
 use std::io;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -16,7 +16,7 @@ use common::error::{RankFailure, RankFailureKind};
 
 type Result<T> = std::result::Result<T, RankFailure>;
 
-/// The way of one rank.
+/// The connection of one rank.
 pub(super) struct Line {
     rank: usize,
     size: usize,
@@ -34,7 +34,7 @@ struct Connection {
     out: Arc<Mutex<TcpStream>>,
     failure: Arc<Mutex<Option<RankFailure>>>,
     reader: Option<JoinHandle<()>>,
-    /// Dropped, it ends the thread that says that we live.
+    /// Ends the thread that sends signs of life when dropped.
     alive: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -49,7 +49,7 @@ impl Line {
         Ok(Line { rank, size: hub.size(), timeout: hub.timeout(), told, end: End::Hub(hub.clone()) })
     }
 
-    /// To rank 0 in another process, which may not be there yet.
+    /// To rank 0 in another process, which may not listen yet.
     pub(super) fn connect(meeting: &Meeting, hello: &Hello, timeout: Duration) -> Result<Line> {
         let absent = |reason: &str| RankFailure {
             rank: 0,
@@ -101,7 +101,7 @@ impl Line {
         self.timeout
     }
 
-    /// What has ended the work of all, as far as it is known here.
+    /// Failure that has ended the work of all, as far as it is known here.
     pub(super) fn failure(&self) -> Option<RankFailure> {
         match &self.end {
             End::Hub(hub) => hub.failure(),
@@ -109,7 +109,7 @@ impl Line {
         }
     }
 
-    /// Takes part in a call with these bytes, and waits for what comes of it.
+    /// Takes part in a call with these bytes, and waits for the result.
     pub(super) fn call(&self, call: Call, bytes: Vec<u8>) -> Result<Arc<Vec<u8>>> {
         // Asked first: an old answer cannot come, since no call is open.
         if let Some(failure) = self.failure() {
@@ -141,7 +141,7 @@ impl Line {
         RankFailure { rank: 0, kind: RankFailureKind::Silent, sentence }
     }
 
-    /// Lets a call whose values go another way be compared with those of the other ranks.
+    /// Sends a call whose values take another path, to be compared with those of the other ranks.
     #[cfg(feature = "cuda")]
     pub(super) fn note(&self, call: Call) {
         match &self.end {
@@ -150,7 +150,7 @@ impl Line {
         }
     }
 
-    /// Noted calls did not end in time.
+    /// Reports that recorded calls did not end in time.
     #[cfg(feature = "cuda")]
     pub(super) fn late(&self) {
         match &self.end {
@@ -212,7 +212,7 @@ impl Drop for Line {
     }
 }
 
-/// Why there is no connection: final, or to be tried again.
+/// Reason why there is no connection: final, or to be retried.
 enum Refusal {
     Failure(RankFailure),
     Reason(String),
@@ -260,7 +260,7 @@ fn ended() -> RankFailure {
     RankFailure { rank: 0, kind: RankFailureKind::Ended, sentence }
 }
 
-/// Hands on what rank 0 says, until it closes the connection.
+/// Passes on rank 0's messages, until it closes the connection.
 fn read(stream: &mut TcpStream, told: &Sender<Told>, failure: &Mutex<Option<RankFailure>>, timeout: Duration) {
     let fail = |reason: RankFailure| {
         let first = lock(failure).get_or_insert(reason).clone();
@@ -299,7 +299,7 @@ mod tests {
         Hello { rank, size: 2, job, program, backend }
     }
 
-    /// A hub with a server, where rank 0 is.
+    /// A hub with a server, on rank 0.
     fn rank_0() -> (Meeting, Arc<Hub>, Line, Server) {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (meeting, hub) = (Meeting { host: "127.0.0.1".to_owned(), port }, Hub::new(2, TIMEOUT));
@@ -363,7 +363,7 @@ mod tests {
         assert!(begin.elapsed() >= TIMEOUT);
     }
 
-    /// What is no message of ours ends the run: it comes from one that was let in.
+    /// An invalid message ends the run: it comes from a peer that was let in.
     #[test]
     fn a_peer_that_talks_nonsense_ends_all() {
         for message in [&b"\x04\x02\0\0\0ab"[..], b"\x08\0\0\0\0", b"\xFF\xFF\xFF\xFF\xFF"] {

@@ -7,13 +7,13 @@ use common::device::DeviceElement;
 
 /// A value that ranks can add and compare: f32, f64, f16, bf16, and integers of 8, 32 and 64 bits.
 ///
-/// Sums are rounded to the type after each addition, as NCCL does; sums of integers wrap around. Of a NaN and a number, `Min` and
-/// `Max` take the number, as `fminf` and `fmaxf` do.
+/// Sums are rounded to the type after each addition, like NCCL's; sums of integers wrap around. Of a NaN and a number, `Min` and
+/// `Max` take the number, like `fminf` and `fmaxf`.
 pub trait Reducible: DeviceElement + Sealed {
-    /// As messages call it: `f32`.
+    /// Name in messages: `f32`.
     const NAME: &'static str;
 
-    /// Both values as one.
+    /// Combines two values.
     #[doc(hidden)]
     fn combine(op: ReduceOp, a: Self, b: Self) -> Self;
 }
@@ -40,7 +40,7 @@ macro_rules! reducible {
             }
         )+
 
-        /// The values of all ranks as one, in their bytes; `None` for a type that is not [`Reducible`], or unequal lengths.
+        /// Combines the values of all ranks, in their bytes; `None` for a type that is not [`Reducible`], or unequal lengths.
         pub(super) fn reduce(element: &str, op: ReduceOp, parts: &[&[u8]]) -> Option<Vec<u8>> {
             match element {
                 $(stringify!($type) => reduce_as::<$type>(op, parts),)+

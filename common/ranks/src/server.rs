@@ -1,7 +1,8 @@
-//! Rank 0's side of the connections: it listens where the launcher said, and calls the [`Hub`] for the ranks of other processes.
+//! Rank 0's side of the connections: it listens at the launcher's address, and calls the [`Hub`] for the ranks of other
+//! processes.
 //!
-//! Each connection has a thread that reads and one that writes. What is written between answers tells the other side that this
-//! process lives, and so does what is read.
+//! Each connection has a thread that reads and one that writes. Messages between answers show each side that the other process
+//! lives.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,18 +17,18 @@ use super::wire::{self, Hello, Kind};
 use super::world::Meeting;
 use common::error::{Error, RankFailure, RankFailureKind, Result};
 
-/// How long a peer may take beyond the timeout before its silence counts: a busy host schedules late.
+/// Extra time for a peer beyond the timeout before its silence counts: a busy host schedules late.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the other side gets to read the last message.
+/// Time for the other side to read the last message.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// How often a process says that it lives.
+/// Interval of a process's signs of life.
 pub(super) fn interval(timeout: Duration) -> Duration {
     (timeout / 8).clamp(Duration::from_millis(20), Duration::from_secs(2))
 }
 
-/// How long a peer may be silent.
+/// Maximum silence of a peer.
 pub(super) fn silence(timeout: Duration) -> Duration {
     timeout + GRACE
 }
@@ -56,10 +57,10 @@ struct Shared {
 }
 
 impl Server {
-    /// Listens for the ranks that are to take part as `hello` says.
+    /// Listens for the ranks that match `hello`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the port cannot be had.
+    /// [`Error::Invalid`] if the port is not available.
     pub(super) fn listen(meeting: &Meeting, hub: Arc<Hub>, hello: Hello) -> Result<Server> {
         // All addresses, unless the name means this host alone: many hosts give their own name an address that others cannot reach.
         let host = meeting.host.as_str();
@@ -246,7 +247,7 @@ impl Shared {
     }
 }
 
-/// Sends what the rank is told, and signs of life between.
+/// Sends the rank's messages, and signs of life between them.
 fn write(mut stream: TcpStream, hub: &Hub, told: &Receiver<Told>) {
     let mut sent = wire::write(&mut stream, Kind::Welcome, &[]);
     while sent.is_ok() {

@@ -1,7 +1,7 @@
 //! Messages between ranks in different processes: their bytes, and how to read them from a peer that is not trusted.
 //!
 //! A message is a byte for its kind, its length in 4 bytes, and that many bytes; numbers are little-endian. Lengths are checked
-//! before memory is taken, and memory grows with what has really come.
+//! before memory is taken, and memory grows only with received bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -9,19 +9,19 @@ use super::call::{Call, End, Operation, ReduceOp};
 use common::error::{RankFailure, RankFailureKind};
 use common::text::printable_lines;
 
-/// What a connection begins with.
+/// First bytes of a connection.
 const MAGIC: &[u8; 8] = b"WARPRANK";
 
 /// Version of all messages.
 const VERSION: u32 = 1;
 
-/// The most bytes that a rank may bring to a call, or get from it.
+/// Maximum bytes that a rank may bring to a call, or get from it.
 pub(super) const MAX_PAYLOAD: usize = 256 << 20;
 
-/// The most bytes of any other message.
+/// Maximum bytes of any other message.
 const MAX_SMALL: usize = 8 << 10;
 
-/// The most characters of an error's text.
+/// Maximum characters of an error's text.
 const MAX_SENTENCE: usize = 4 << 10;
 
 /// The kind of a message.
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// Who connects.
+/// Greeting of a connecting rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub rank: u32,
@@ -58,7 +58,7 @@ pub(super) struct Hello {
     pub job: String,
     /// The program and its arguments, as a digest.
     pub program: String,
-    /// How values travel, with the version: `NCCL 2.27.5`.
+    /// Path of the values, with the version: `NCCL 2.27.5`.
     pub backend: String,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn write(out: &mut impl Write, kind: Kind, parts: &[&[u8]]) -> io::Re
 /// The next message.
 ///
 /// # Errors
-/// [`ErrorKind::UnexpectedEof`] if the peer has closed the connection, [`ErrorKind::InvalidData`] for what is no message.
+/// [`ErrorKind::UnexpectedEof`] if the peer has closed the connection, [`ErrorKind::InvalidData`] for an invalid message.
 pub(super) fn read(input: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
     let mut head = [0; 5];
     input.read_exact(&mut head)?;
@@ -99,7 +99,7 @@ pub(super) fn read(input: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
     if body.len() < length { Err(ErrorKind::UnexpectedEof.into()) } else { Ok((kind, body)) }
 }
 
-/// Reads numbers and texts one after the other; `None` where the bytes end.
+/// Reads numbers and texts one after the other; `None` at the end of the bytes.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
         Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
-    /// On one line or several, without what a terminal obeys.
+    /// A text on one line or several, without characters that a terminal obeys.
     fn text(&mut self) -> Option<String> {
         let length = self.u32()? as usize;
         let bytes = self.bytes(length)?;
@@ -151,7 +151,7 @@ pub(super) fn hello(hello: &Hello) -> Vec<u8> {
     out
 }
 
-/// A greeting; `Err` with the peer's version if that is another. `None` for what is no greeting.
+/// A greeting; `Err` with the peer's version if that is another. `None` if it is no greeting.
 pub(super) fn parse_hello(bytes: &[u8]) -> Option<Result<Hello, u32>> {
     let mut fields = Fields(bytes);
     if fields.bytes(MAGIC.len())? != MAGIC {
@@ -182,7 +182,7 @@ pub(super) fn parse_failure(bytes: &[u8]) -> Option<RankFailure> {
     Some(RankFailure { kind, rank: fields.u32()? as usize, sentence: fields.text()? })
 }
 
-/// No end of a transfer.
+/// Rank in place of a transfer's missing end.
 const NOBODY: u32 = u32::MAX;
 
 pub(super) fn call(call: &Call) -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! Who this process is among those that a launcher started: its rank, and where rank 0 waits for the others.
+//! Place of this process among those that a launcher started: its rank, and the address where rank 0 waits for the
+//! others.
 //!
 //! | launcher | rank, size, local rank | rank 0's host | its port |
 //! | --- | --- | --- | --- |
@@ -6,8 +7,8 @@
 //! | Open MPI | `OMPI_COMM_WORLD_RANK`, `…_SIZE`, `…_LOCAL_RANK` | `MASTER_ADDR`, or this host if all ranks run here | `MASTER_PORT`, or 29500 |
 //! | Slurm | `SLURM_PROCID`, `SLURM_NTASKS`, `SLURM_LOCALID` | `MASTER_ADDR`, or the first of `SLURM_STEP_NODELIST` | `MASTER_PORT`, or one that follows from the job's number |
 //!
-//! `WARP_RANK_PORT` replaces the port, whatever the launcher. torchrun's own agent may listen at `MASTER_PORT`, and says so in
-//! `TORCHELASTIC_USE_AGENT_STORE`: then ours is the next one.
+//! `WARP_RANK_PORT` replaces the port, whatever the launcher. torchrun's own agent may listen at `MASTER_PORT`, and reports it
+//! in `TORCHELASTIC_USE_AGENT_STORE`: then ours is the next one.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,24 +16,24 @@ use std::time::Duration;
 use common::error::{Error, Result};
 use common::text::printable;
 
-/// The most ranks that a world may have.
+/// Maximum ranks of a world.
 pub const MAX_RANKS: usize = 1024;
 
 /// The variable with the seconds that ranks wait for one another.
 pub const TIMEOUT_VARIABLE: &str = "WARP_RANK_TIMEOUT";
 
-/// How long ranks wait for one another by default.
+/// Default time that ranks wait for one another.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The port where nothing else gives one: the default of PyTorch's launchers.
+/// The port if nothing else gives one: the default of PyTorch's launchers.
 const DEFAULT_PORT: u16 = 29_500;
 
-/// What started the ranks.
+/// Program that started the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
-    /// Nothing did: this process is the world.
+    /// None: this process is the world.
     Nobody,
-    /// torchrun, or whatever sets the same variables, as our own launcher does.
+    /// torchrun, or any program that sets the same variables, such as our own launcher.
     Torchrun,
     /// Open MPI's mpirun.
     OpenMpi,
@@ -51,7 +52,7 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// Where rank 0 listens.
+/// Address where rank 0 listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
     /// Name or address of the host.
@@ -80,11 +81,11 @@ pub struct World {
     pub size: usize,
     /// This process among those on the same host, from 0: the GPU that it takes.
     pub local_rank: usize,
-    /// Where rank 0 listens; `None` if there is no other process.
+    /// Address where rank 0 listens; `None` if there is no other process.
     pub meeting: Option<Meeting>,
-    /// What started them.
+    /// Program that started them.
     pub launcher: Launcher,
-    /// The launcher's name for the run, so that ranks of two runs do not take each other for their own; may be empty.
+    /// The launcher's name for the run, so that ranks of two runs do not join each other; may be empty.
     pub job: String,
 }
 
@@ -97,7 +98,7 @@ impl World {
     /// Reads the launcher's variables; without any it is a world of one.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the name of the variable that is missing, no number, or does not agree with another.
+    /// [`Error::Invalid`] with the name of the variable that is missing, not a number, or in conflict with another.
     pub fn from_env() -> Result<World> {
         World::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
@@ -105,7 +106,7 @@ impl World {
     /// [`World::from_env`] with these variables instead of the environment's. An empty one counts as unset.
     ///
     /// # Errors
-    /// As [`World::from_env`].
+    /// Same as [`World::from_env`].
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<World> {
         let variables = Variables { get: &get };
         if variables.has("RANK") {
@@ -130,7 +131,7 @@ impl World {
 /// The time that ranks wait for one another: `WARP_RANK_TIMEOUT` in seconds, or 30 s.
 ///
 /// # Errors
-/// [`Error::Invalid`] if it is no number of seconds from 0.1 to 86400.
+/// [`Error::Invalid`] if it is not a number of seconds from 0.1 to 86400.
 pub fn timeout_from_env() -> Result<Duration> {
     let text = std::env::var_os(TIMEOUT_VARIABLE).unwrap_or_default();
     timeout(&text.to_string_lossy())
@@ -159,7 +160,7 @@ impl Variables<'_> {
         self.text(name).is_some()
     }
 
-    /// The number in a variable, from `least` to `most`; `because` tells who should have set it.
+    /// The number in a variable, from `least` to `most`; `because` names the program that should have set it.
     fn number(&self, name: &str, least: usize, most: usize, because: &str) -> Result<usize> {
         let text = self.text(name).ok_or_else(|| invalid(format!("{name} is not set: {because}")))?;
         // `parse` takes a sign; a rank has none.
@@ -289,7 +290,7 @@ fn invalid(sentence: impl Into<String>) -> Error {
     Error::Invalid(sentence.into())
 }
 
-/// A value as a message shows it: without what a terminal obeys, and not without end.
+/// A value for a message: limited in length, without characters that a terminal obeys.
 fn shortened(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {

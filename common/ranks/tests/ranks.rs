@@ -1,5 +1,5 @@
-//! Ranks in the threads of one process: what they exchange, and how all end when one fails. Processes are tested with the command
-//! of phase 4.
+//! Ranks in the threads of one process: their exchange of values, and their common end when one fails. Processes are tested with
+//! the command of phase 4.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::MutexGuard;
@@ -18,7 +18,7 @@ fn waiting(seconds: f64) -> Options {
     Options { timeout: Duration::from_secs_f64(seconds), ..Options::default() }
 }
 
-/// Runs it on this number of simulators, and returns how that failed.
+/// Runs it on this number of simulators, and returns its failure.
 fn failure(count: u32, timeout: f64, body: impl Fn(&Communicator) -> Result<()> + Sync) -> RankFailure {
     let begin = Instant::now();
     let error = ranks::run(&simulators(count), &waiting(timeout), body).unwrap_err();
@@ -258,7 +258,7 @@ fn wrong_arguments_are_refused_by_the_rank_itself() {
     assert!(error.is_unsupported() && error.to_string().starts_with("NCCL is not possible on sim:"), "{error}");
 }
 
-/// All GPUs, or `None` after saying why the test is skipped: there are fewer than two, or no NCCL.
+/// All GPUs, or `None` after printing why the test is skipped: there are fewer than two, or no NCCL.
 fn gpus_with_nccl(test: &str) -> Option<(DeviceGroup, MutexGuard<'static, ()>)> {
     let (_, alone) = common::private::gpus_for_test(test, 2)?;
     if let Err(tried) = common::probe::Library::Nccl.open() {
@@ -268,7 +268,7 @@ fn gpus_with_nccl(test: &str) -> Option<(DeviceGroup, MutexGuard<'static, ()>)> 
     Some((DeviceGroup::open(DeviceChoice::Cuda(0), None).ok()?, alone))
 }
 
-/// By NCCL, over all GPUs: the sum is as near to the exact one as additions in any order come, and a second run gives the same bits.
+/// By NCCL, over all GPUs: the sum is as near to the exact one as additions in any order, and a second run gives the same bits.
 #[test]
 fn nccl_adds_within_the_bound_and_repeats_its_bits_cuda() {
     let Some((gpus, _alone)) = gpus_with_nccl("nccl_adds_within_the_bound_and_repeats_its_bits") else { return };

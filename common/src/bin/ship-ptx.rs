@@ -38,13 +38,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// What became of a kernel.
+/// Result for a kernel.
 enum Outcome {
     /// It was up to date.
     Fresh,
     /// Its PTX was written.
     Compiled,
-    /// It is not up to date, and was only to be checked.
+    /// It is not up to date, and was only checked.
     Amiss(Status),
 }
 

@@ -14,18 +14,18 @@ use sha2::{Digest, Sha256};
 use super::nvrtc::Output;
 use crate::{console, replace};
 
-/// Where compiled kernels are kept: `WARP_CACHE_DIR`, else `warp-by-warp/kernels` in the platform's cache directory. `None` if no
+/// Directory of compiled kernels: `WARP_CACHE_DIR`, else `warp-by-warp/kernels` in the platform's cache directory. `None` if no
 /// home directory is known: code in a directory that others can write to cannot be trusted.
 pub fn directory() -> Option<PathBuf> {
     directory_by(|name| std::env::var_os(name))
 }
 
-/// Whether kernels can be kept there: the folder exists or can be made, and takes files.
+/// Whether kernels can be kept there: the folder exists or can be created, and is writable.
 pub fn can_keep(directory: &Path) -> bool {
     fs::create_dir_all(directory).and_then(|()| tempfile::tempfile_in(directory)).is_ok()
 }
 
-/// [`directory`] in the environment that `var` tells.
+/// [`directory`], with the environment read through `var`.
 fn directory_by(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(dir) = var("WARP_CACHE_DIR").filter(|dir| !dir.is_empty()) {
         return Some(dir.into());
@@ -41,7 +41,7 @@ fn directory_by(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     Some(base?.join("warp-by-warp").join("kernels"))
 }
 
-/// The entry of that key, if there is one that is whole.
+/// The entry of that key, if it exists and is whole.
 pub(crate) fn load(key: &str) -> Option<Output> {
     load_from(&directory()?, key)
 }
@@ -87,7 +87,7 @@ fn encode(output: &Output) -> Vec<u8> {
     [Sha256::digest(&content).as_slice(), &content].concat()
 }
 
-/// What [`encode`] wrote; `None` if it is not that.
+/// Decodes the bytes of [`encode`]; `None` if they are anything else.
 fn decode(bytes: &[u8]) -> Option<Output> {
     let (hash, content) = bytes.split_first_chunk::<32>()?;
     if Sha256::digest(content).as_slice() != hash {

@@ -1,7 +1,7 @@
 //! Edited copies of kernels and headers, in a folder of their own.
 //!
-//! So whatever runs a kernel of the course runs a reader's version of it, with the same checks: the served book has the text from the
-//! browser in such a folder.
+//! Every program that runs a kernel of the course runs a reader's version of it, with the same checks: the served book has the
+//! text from the browser in such a folder.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn copy_of(path: &Path, root: &Path, edits: &Path) -> Option<PathBuf>
     copy.is_file().then_some(copy)
 }
 
-/// `a/../b` as `b`. Nothing is looked up: a link stays what it is called.
+/// `a/../b` as `b`. Nothing is looked up: links are not resolved.
 pub(super) fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -1,10 +1,10 @@
 //! Turns a `.cu` file into code that a device loads.
 //!
-//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and its headers, and in a build with `--release` the PTX shipped
-//! beside it, so that such a program works away from its sources. Where the file is on disk, it and its headers win over what was
-//! embedded, so a reader edits the `.cu` and runs again; Cargo rebuilds nothing for it, unless the build is a release. An edited copy in
-//! the folder that `WARP_KERNELS` names wins over both: the folder is laid out as the workspace, and has the files that differ
-//! (`phase1-infra/kernels/01_vector_add.cu`).
+//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and its headers, and in a build with `--release` the PTX
+//! shipped beside it, so that such a program works away from its sources. If the file is on disk, it and its headers win over the
+//! embedded ones, so a reader edits the `.cu` and runs again; Cargo rebuilds nothing for it, unless the build is a release. An
+//! edited copy in the folder that `WARP_KERNELS` names wins over both: the folder has the layout of the workspace, and only the
+//! files that differ (`phase1-infra/kernels/01_vector_add.cu`).
 //!
 //! | device | with NVRTC | without |
 //! | --- | --- | --- |
@@ -45,7 +45,7 @@ pub const DEFAULT_ARCHITECTURE: &str = "compute_75";
 /// Passed to every compilation. `.loc` lines cost nothing at run time, and diagnostics and profilers name CUDA lines by them.
 const BASE_OPTIONS: &[&str] = &["-lineinfo"];
 
-/// A kernel file: its CUDA C, the PTX shipped with it, and where both lie.
+/// A kernel file: its CUDA C, the PTX shipped with it, and the location of both.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
     /// The file's name without `.cu`.
@@ -104,11 +104,11 @@ macro_rules! embedded_ptx {
     };
 }
 
-/// One hash of everything that a kernel is compiled from: text, headers beside it, options.
+/// One hash of all inputs of a kernel's compilation: text, headers beside it, options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint(String);
 
-/// What to compile for.
+/// Target of a compilation.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 pub(crate) enum Target {
@@ -119,7 +119,7 @@ pub(crate) enum Target {
 /// Code that a device can load.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
-    /// What messages call it.
+    /// Name in messages.
     pub(crate) name: String,
     /// Machine code, if it was compiled for a real architecture.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
@@ -131,7 +131,7 @@ pub(crate) struct Compiled {
     pub(crate) source: Option<Arc<str>>,
 }
 
-/// Where a module's code came from.
+/// Origin of a module's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Compiled just now.
@@ -166,7 +166,7 @@ impl fmt::Display for Origin {
 }
 
 impl Compiled {
-    /// What messages call the PTX, apart from the CUDA C.
+    /// Name of the PTX in messages, as distinct from the CUDA C.
     pub(crate) fn ptx_name(&self) -> String {
         match self.origin {
             Origin::Text => self.name.clone(),
@@ -212,7 +212,7 @@ impl KernelSource {
         })
     }
 
-    /// Where the `.cu` is expected; `None` for text without a file.
+    /// Path where the `.cu` is expected; `None` for text without a file.
     pub fn path(&self) -> Option<PathBuf> {
         if self.manifest_dir.is_empty() {
             return None;
@@ -221,7 +221,7 @@ impl KernelSource {
         Some(dir.join(format!("{}.cu", self.name)))
     }
 
-    /// The CUDA C as it is now: the edited copy's, else the file's, if it exists, else the embedded text.
+    /// The current CUDA C: the edited copy's, else the file's, if it exists, else the embedded text.
     ///
     /// # Errors
     /// [`Error::Io`] if the file exists and cannot be read.
@@ -229,7 +229,7 @@ impl KernelSource {
         Ok(self.current()?.text)
     }
 
-    /// Whether a GPU of this compute capability runs the kernel, by its `// nvrtc:` line: the instructions are there. Whether it has the
+    /// Whether a GPU of this compute capability runs the kernel, by its `// nvrtc:` line: it has the instructions. Whether it has the
     /// shared memory that a launch asks for is another question.
     ///
     /// # Errors
@@ -241,15 +241,15 @@ impl KernelSource {
         Ok(runs(minimum, variant, major * 10 + minor))
     }
 
-    /// The PTX that a simulator is given: the shipped one if it is of this text, else the compiler's.
+    /// The PTX for a simulator: the shipped one if it belongs to this text, else the compiler's.
     ///
     /// # Errors
-    /// As [`crate::Device::load`].
+    /// Errors of [`crate::Device::load`].
     pub fn simulator_ptx(&self) -> Result<String> {
         Ok(compile(self, &Target::Simulator)?.ptx)
     }
 
-    /// What messages call the kernel's file: its path inside the repository.
+    /// Name of the kernel's file in messages: its path inside the repository.
     pub fn label(&self) -> String {
         match self.path() {
             None => format!("{}.cu", self.name),
@@ -267,10 +267,10 @@ impl KernelSource {
         Ok(Fingerprint(format!("{} {}", self.label(), current.hash())))
     }
 
-    /// Whether it is that file or includes it, straight or through others; `file` is relative to the workspace, with `/`.
+    /// Whether it is that file or includes it, directly or through others; `file` is relative to the workspace, with `/`.
     ///
     /// # Errors
-    /// As [`KernelSource::text`].
+    /// Errors of [`KernelSource::text`].
     pub fn is_made_from(&self, file: &str) -> Result<bool> {
         let label = self.label();
         let dir = Path::new(&label).parent().unwrap_or(Path::new(""));
@@ -304,7 +304,7 @@ impl KernelSource {
     }
 }
 
-/// A kernel's text and the headers that it includes with quotes, as they are now.
+/// A kernel's current text and the headers that it includes with quotes.
 pub(crate) struct Current {
     pub(crate) text: String,
     /// The file; `None` if the text and the headers were embedded.
@@ -319,7 +319,7 @@ impl Current {
         Ok(Current { text, path: Some(path.to_owned()), headers })
     }
 
-    /// With the files of the folder `edits` in place of those of the workspace at `root`.
+    /// The text with the files of the folder `edits` in place of those of the workspace at `root`.
     fn edited(path: &Path, root: &Path, edits: &Path) -> Result<Current> {
         let mut has_edits = false;
         let (text, headers) = Current::read_by(path, |path| {
@@ -353,7 +353,7 @@ impl Current {
         Ok((text, headers))
     }
 
-    /// The hash of everything that the PTX depends on except the compiler. Line ends do not count, since git may change them.
+    /// The hash of all inputs of the PTX except the compiler. Line ends do not count, since git may change them.
     pub(crate) fn hash(&self) -> String {
         let mut hasher = Sha256::new();
         let mut add = |part: &str| {
@@ -400,7 +400,7 @@ impl Current {
 }
 
 impl KernelHead {
-    /// The number and the variant of the architecture; `label` is what messages call the kernel.
+    /// The number and the variant of the architecture; `label` names the kernel in messages.
     fn parsed_architecture(&self, label: &str) -> Result<(u32, &str)> {
         parse_architecture(&self.architecture).ok_or_else(|| {
             Error::Invalid(format!(
@@ -411,8 +411,8 @@ impl KernelHead {
     }
 }
 
-/// Whether a kernel that asks for `minimum` runs on a GPU of `capability`, both times ten. A variant such as the `a` of 90a stands for
-/// features that later architectures need not have: such a kernel runs on that architecture alone.
+/// Whether a kernel that asks for `minimum` runs on a GPU of `capability`, both times ten. A variant such as the `a` of 90a
+/// stands for features that later architectures need not have: such a kernel runs on that architecture only.
 fn runs(minimum: u32, variant: &str, capability: u32) -> bool {
     match variant {
         "" => capability >= minimum,
@@ -540,7 +540,7 @@ fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -
     hex(&hasher.finalize())
 }
 
-/// The shipped PTX if it was made from this very source and is whole; else why it does not serve.
+/// The shipped PTX if it was made from this very source and is whole; else the reason why it cannot be used.
 fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, String> {
     let shipped = source.shipped().ok_or_else(|| match source.path() {
         Some(path) if !path.is_file() => format!(

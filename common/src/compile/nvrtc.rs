@@ -55,7 +55,7 @@ struct Text {
     copy: unsafe extern "C" fn(Program, *mut c_char) -> Status,
 }
 
-/// This machine's NVRTC, loaded once; `Err` says which libraries were tried and what is wrong with each.
+/// This machine's NVRTC, loaded once; `Err` lists the libraries that were tried and the problem with each.
 pub(crate) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
     static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     NVRTC.get_or_init(Nvrtc::load).as_ref().map_err(String::as_str)
@@ -103,8 +103,7 @@ impl Nvrtc {
         architectures
     }
 
-    /// Compiles `source`, which messages call `name`, with headers by the name that it includes them by. `Err` is the compiler's
-    /// log.
+    /// Compiles `source`, named `name` in messages, with headers by their names in `#include`. `Err` is the compiler's log.
     pub(crate) fn compile(
         &self,
         source: &str,

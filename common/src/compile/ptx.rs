@@ -1,5 +1,4 @@
-//! The little that a launch must know of PTX text: which kernels it has, what parameters they take, and which constants the
-//! file has.
+//! The parts of PTX text that a launch needs: its kernels, their parameters, and its constants.
 //!
 //! A scan for `.entry` lists, not a parser: it works on the output of any NVRTC, also where the simulator does not know every
 //! instruction (PTX ISA, "Kernel and Function Directives: .entry").
@@ -9,7 +8,7 @@ use std::collections::HashMap;
 /// A kernel's name and parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, as `extern "C"` leaves it.
+    /// The name, unmangled by `extern "C"`.
     pub name: String,
     /// In order.
     pub params: Vec<Param>,
@@ -18,13 +17,13 @@ pub struct Entry {
 /// One parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// Its type in PTX: `u64` (a pointer too), `f32`, `b8[16]` for a struct of 16 bytes.
+    /// Type in PTX: `u64` (a pointer too), `f32`, `b8[16]` for a struct of 16 bytes.
     pub ty: String,
-    /// Its size.
+    /// Size.
     pub bytes: u32,
 }
 
-/// All kernels that `ptx` defines, in order. Text that is no PTX has none.
+/// All kernels that `ptx` defines, in order. Text that is not PTX has none.
 pub(crate) fn entries(ptx: &str) -> Vec<Entry> {
     let text = without_comments(ptx);
     let mut entries: Vec<Entry> = Vec::new();

@@ -25,9 +25,9 @@ pub enum Status {
     Missing,
     /// The source has changed since.
     Stale,
-    /// The head names this source, but what follows is not what was written.
+    /// The head names this source, but the rest is not the shipped text.
     Damaged,
-    /// The head names this source, but the same compiler makes something else of it.
+    /// The head names this source, but the same compiler produces another text from it.
     Differs,
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn source_hash(shipped: &[u8]) -> Option<String> {
     head.find_map(|line| Some(line.strip_prefix("// sha256: ")?.trim().to_owned()))
 }
 
-/// What begins the line of the head that has the hash of all that follows it.
+/// Prefix of the line of the head with the hash of the rest.
 const BODY_HASH: &str = "// body sha256: ";
 
 /// True if the text after the head is the text that was shipped.
@@ -145,7 +145,7 @@ fn hash_of(text: &str) -> String {
     super::hex(&Sha256::digest(text))
 }
 
-/// The text to ship for `kernel`, a file inside the workspace at `root`.
+/// The PTX text to ship for `kernel`, a file inside the workspace at `root`.
 ///
 /// # Errors
 /// [`Error::NvrtcMissing`], [`Error::Compile`], [`Error::Io`].
@@ -182,7 +182,7 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
     ))
 }
 
-/// Compares what is shipped for `kernel` with its source and, if this machine's NVRTC is the version that made it, with a new
+/// Compares the shipped PTX of `kernel` with its source and, if this machine's NVRTC is the version that made it, with a new
 /// compilation.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::reference::{self, DiffusionParams};
 
-/// 0.5·x·(1 + erf(x/√2)) over the values of `x`, as [`reference::gelu`].
+/// 0.5·x·(1 + erf(x/√2)) over the values of `x`, like [`reference::gelu`].
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
@@ -15,7 +15,7 @@ pub fn gelu_in_place(x: &mut Tensor) -> Result<()> {
     change(x, gelu)
 }
 
-/// x/(1 + e^(−x)) over the values of `x`, as [`reference::silu`].
+/// x/(1 + e^(−x)) over the values of `x`, like [`reference::silu`].
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
@@ -33,10 +33,10 @@ pub(super) fn change(x: &mut Tensor, of: impl Fn(f32) -> f32 + Sync) -> Result<(
     Ok(())
 }
 
-/// silu(a + b·c), as [`reference::silu_sum`].
+/// silu(a + b·c), like [`reference::silu_sum`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tensor> {
     b.expect_shape("silu(a + b·c)'s b", a.shape())?;
     c.expect_shape("silu(a + b·c)'s c", a.shape())?;
@@ -61,10 +61,10 @@ pub fn add_in_place(y: &mut Tensor, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// `y` \[N, C, H, W\] += `v` \[N, C\], as [`reference::add_channel`].
+/// `y` \[N, C, H, W\] += `v` \[N, C\], like [`reference::add_channel`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn add_channel_in_place(y: &mut Tensor, v: &Tensor) -> Result<()> {
     let [n, c, height, width] = y.dims4()?;
     v.expect_shape("what is added to channels", &[n, c])?;
@@ -75,10 +75,10 @@ pub fn add_channel_in_place(y: &mut Tensor, v: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Nearest upsampling, as [`reference::upsample_nearest`].
+/// Nearest upsampling, like [`reference::upsample_nearest`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     let [n, c, height, width] = x.dims4()?;
     if factor == 0 {
@@ -95,10 +95,10 @@ pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     Tensor::from_vec(&[n, c, height * factor, width * factor], output)
 }
 
-/// Concatenates the channels of two tensors, as [`reference::concatenate`].
+/// Concatenates the channels of two tensors, like [`reference::concatenate`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn concatenate(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let ([n, first, height, width], [.., second, _, _]) = (a.dims4()?, b.dims4()?);
     b.expect_shape("what is joined to channels", &[n, second, height, width])?;
@@ -115,16 +115,16 @@ pub fn concatenate(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// Timestep embeddings: those of [`reference::timestep_embedding`], rounded.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Tensor> {
     let values = reference::timestep_embedding(steps, channels)?.values;
     Tensor::from_vec(&[steps.len(), channels], values.into_iter().map(|value| value as f32).collect())
 }
 
-/// A diffusion step, as [`reference::diffusion_step`].
+/// A diffusion step, like [`reference::diffusion_step`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params: DiffusionParams) -> Result<Tensor> {
     reference::expect_one_shape(noisy, noise, previous)?;
     let [noise_scale, signal_scale, previous_weight] = params.factors()?;
@@ -141,10 +141,10 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
     Tensor::from_vec(noisy.shape(), y)
 }
 
-/// Noise added to a clean image, as [`reference::add_noise`].
+/// Noise added to a clean image, like [`reference::add_noise`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn add_noise(clean: &Tensor, noise: &Tensor, alpha_bar: f32) -> Result<Tensor> {
     noise.expect_shape("the noise that is added", clean.shape())?;
     let [signal_scale, noise_scale] = reference::noise_factors(alpha_bar)?;

@@ -31,8 +31,8 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::reference::{BatchNorm, Conv2dParams, MaxPool2d, linear_size};
 
-/// Threads for times worth keeping: each stays on a core of its own, where the system allows it, so that repeated runs do not differ by
-/// where they ran.
+/// Threads for times worth keeping: each stays on a core of its own, if the system allows it, so that repeated runs do not differ
+/// by their cores.
 pub fn pinned_threads() -> rayon::ThreadPoolBuilder {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     rayon::ThreadPoolBuilder::new().start_handler(move |thread| {
@@ -45,7 +45,7 @@ pub fn pinned_threads() -> rayon::ThreadPoolBuilder {
 /// A pool of one thread, on the first core, for plain loops.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the system has no thread for it.
+/// [`Error::Invalid`] if the system cannot start a thread.
 pub fn one_pinned_thread() -> Result<rayon::ThreadPool> {
     let pool = pinned_threads().num_threads(1).build();
     pool.map_err(|error| Error::Invalid(format!("no thread for the CPU's part: {error}")))
@@ -137,7 +137,7 @@ pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor>
 /// x·Wᵀ + bias with x \[batch, in\], W \[out, in\], bias \[out\].
 ///
 /// # Errors
-/// As [`linear_relu`].
+/// Same as [`linear_relu`].
 pub fn linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
     linear_then(x, weight, bias, |value| value)
 }
@@ -156,7 +156,7 @@ fn linear_then(x: &Tensor, weight: &Tensor, bias: &Tensor, then: impl Fn(f32) ->
 /// The convolution of [`crate::reference::conv2d`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
     let shape = params.output_shape(input, weight)?;
     let [images, _, height, width] = input.dims4()?;
@@ -230,7 +230,7 @@ thread_local! {
     static COLUMNS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How a convolution is split into tasks: by its shape alone, so that the order of sums does not depend on the number of
+/// Split of a convolution into tasks: by its shape alone, so that the order of sums does not depend on the number of
 /// threads.
 struct Split {
     /// Pixels per task.
@@ -268,7 +268,7 @@ impl Split {
 
 /// The source of a convolution's columns.
 struct Window {
-    /// Of the image.
+    /// Size of the image.
     size: [usize; 2],
     window: [usize; 2],
     out_width: usize,
@@ -317,7 +317,7 @@ impl Window {
 /// The normalisation of [`crate::reference::batch_norm`], with one multiplication and one addition per value.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     let (folded, plane) = folded(input, norm)?;
     let mut output = vec![0.0f32; input.len()];
@@ -329,10 +329,10 @@ pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     Tensor::from_vec(input.shape(), output)
 }
 
-/// [`batch_norm`] in place, for the reason that [`relu_in_place`] gives.
+/// [`batch_norm`] in place, for the same reason as [`relu_in_place`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn batch_norm_in_place(x: &mut Tensor, norm: &BatchNorm<'_>) -> Result<()> {
     let (folded, plane) = folded(x, norm)?;
     x.as_mut_slice()?.par_chunks_mut(plane).with_min_len(PART.div_ceil(plane)).enumerate().for_each(|(i, plane)| {
@@ -353,7 +353,7 @@ fn folded(x: &Tensor, norm: &BatchNorm<'_>) -> Result<(Vec<[f32; 2]>, usize)> {
 }
 
 /// max(x, 0) over the values of `x`; NaN stays NaN. In place, since moving the values is all the work: a result in new memory
-/// would cost more, because the system clears each page when it is first written.
+/// would cost more, because the system clears each page on its first write.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
@@ -364,7 +364,7 @@ pub fn relu_in_place(x: &mut Tensor) -> Result<()> {
 /// [`crate::reference::max_pool2d`]: across rows first, for the vector units, then along each row.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn max_pool2d(input: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
     let shape = pool.output_shape(input)?;
     let [_, _, height, width] = input.dims4()?;

@@ -42,7 +42,7 @@ fn each_row(x: &Tensor, columns: usize, change: impl Fn(&[f32], &mut [f32]) + Sy
 /// The normalisation of [`crate::reference::layer_norm`], by two passes over a row in the cache.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Tensor> {
     let columns = norm.columns(input)?;
     let (weight, bias) = (norm.weight.as_slice()?, norm.bias.as_slice()?);
@@ -59,7 +59,7 @@ pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Tensor> {
 /// The row normalisation of [`crate::reference::row_norm`].
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn row_norm(input: &Tensor) -> Result<Tensor> {
     each_row(input, columns_of("row_norm", input)?, |from, to| {
         let norm = sum(from, |x| x * x).sqrt();
@@ -71,7 +71,7 @@ pub fn row_norm(input: &Tensor) -> Result<Tensor> {
 /// [`crate::reference::softmax`] over the rows of `x`, in place.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn softmax_in_place(x: &mut Tensor) -> Result<()> {
     let columns = columns_of("softmax", x)?;
     parallel::change_chunks(x.as_mut_slice()?, columns, &|_, row| softmax_of_row(row, 1.0));
@@ -155,7 +155,7 @@ pub fn transpose(input: &Tensor) -> Result<Tensor> {
 /// The attention of [`crate::reference::attention`]: a panel of rows of the scores at a time, small enough for a core's cache.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn attention(qkv: &Tensor, heads: usize) -> Result<Tensor> {
     /// With at most this many columns per head, packing the operands takes longer than the products themselves.
     const FEW: usize = 8;

@@ -16,7 +16,7 @@ pub struct Arguments<'a> {
     pub(super) slots: Vec<Slot<'a>>,
     /// Scalars and structs, each at a multiple of 8 bytes.
     pub(super) values: Vec<u64>,
-    /// Whether the launch may begin before the one before it has ended.
+    /// Whether the launch may begin before the previous one has ended.
     pub(super) dependent: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Slot<'a> {
     Null,
 }
 
-/// What a kernel can be given: `&T` for a scalar or a `#[repr(C)]` struct, `&Buffer` or `&View` to read, `&mut Buffer` or
+/// An argument of a kernel: `&T` for a scalar or a `#[repr(C)]` struct, `&Buffer` or `&View` to read, `&mut Buffer` or
 /// `&mut ViewMut` to write, `&TensorMap` or `&mut TensorMapMut`. `None` of an `Option` of these buffers is a null pointer.
 pub trait KernelArg<'a> {
     /// Appends the argument.
@@ -103,14 +103,14 @@ impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b mut Buffer<T>> {
     }
 }
 
-/// Buffers of several devices, for kernels that take a struct of as many pointers: `struct Peers { float *at[16]; }`. Where it has more,
-/// the rest are null. Each launch that is given them may write all of them.
+/// Buffers of several devices, for kernels that take a struct of pointers: `struct Peers { float *at[16]; }`. If it has more, the
+/// rest are null. Each launch with this argument may write all of them.
 pub struct Peers<'b> {
     regions: Vec<Region<'b>>,
 }
 
 impl<'b> Peers<'b> {
-    /// In this order, which is that of the pointers.
+    /// Collects the buffers, in the order of the pointers.
     pub fn new<T: DeviceElement>(buffers: impl IntoIterator<Item = &'b mut Buffer<T>>) -> Peers<'b> {
         Peers { regions: buffers.into_iter().map(|buffer| (*buffer).region()).collect() }
     }
@@ -136,7 +136,7 @@ impl<'a> Arguments<'a> {
         self.slots.push(Slot::Value { at, bytes: bytes.len() });
     }
 
-    /// Where the bytes of a value begin among the values.
+    /// Start of a value's bytes among the values.
     pub(super) fn push_value(&mut self, bytes: &[u8]) -> usize {
         let at = self.values.len();
         self.values.resize(at + bytes.len().div_ceil(8), 0);
@@ -144,7 +144,7 @@ impl<'a> Arguments<'a> {
         at
     }
 
-    /// Writes the addresses of buffers of several devices into the values that the kernel is given.
+    /// Writes the addresses of buffers of several devices into the kernel's values.
     pub(super) fn fill_in_peers(&mut self, address: impl Fn(&Region<'_>) -> Result<u64>) -> Result<()> {
         for slot in &self.slots {
             if let Slot::Peers { at, regions } = slot {
@@ -156,7 +156,7 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// Of all buffers among the arguments.
+    /// Leases of all buffers among the arguments.
     pub(super) fn leases(&self) -> Vec<Arc<Lease>> {
         let leases = |slot: &Slot<'_>| match slot {
             Slot::Read(region) | Slot::ReadMap { region, .. } | Slot::Peer(region) => vec![region.lease().clone()],
@@ -167,7 +167,7 @@ impl<'a> Arguments<'a> {
         self.slots.iter().flat_map(leases).collect()
     }
 
-    /// Compares arguments and geometry with what kernel and device take.
+    /// Checks arguments and geometry against kernel and device.
     pub(super) fn check(&self, config: &LaunchConfig, properties: &Properties) -> Result<()> {
         self.check_arguments()?;
         check_config(self.kernel, config, properties)
@@ -221,7 +221,7 @@ fn signature(params: &[Param]) -> String {
     format!("({})", types.join(", "))
 }
 
-/// Compares a geometry with the limits of kernel and device: a driver would only say "invalid argument".
+/// Checks a geometry against the limits of kernel and device: a driver would only say "invalid argument".
 fn check_config(kernel: &Kernel, config: &LaunchConfig, properties: &Properties) -> Result<()> {
     let attributes = kernel.attributes();
     let wrong = |detail: String| Err(Error::LaunchConfig { kernel: kernel.name().to_owned(), detail });

@@ -1,4 +1,4 @@
-//! What each device does in its own way.
+//! Device-specific operations.
 //!
 //! A stream does its work through its own [`Backend`], which gets every other thing in the type of that backend: so there is no pair of
 //! a GPU's stream and a simulator's buffer to write code for.
@@ -15,7 +15,7 @@ use super::tensor_map_config::{Encoded, TensorMapConfig};
 use super::{Device, RawBuffer};
 use crate::error::Result;
 
-/// The queue of one device, with everything that streams ask of it. Ranges are bytes and lie inside their memory.
+/// The queue of one device, with all operations of streams. Ranges are bytes and lie inside their memory.
 pub(crate) trait Backend: Side {
     type Memory;
     type Function;
@@ -24,15 +24,15 @@ pub(crate) trait Backend: Side {
     /// The address of memory of this device or a neighbour, for a kernel of this one, which from here on reaches it.
     fn peer_address(&self, region: &Region<'_>) -> Result<u64>;
 
-    /// Of a queue that records what it is given, instead of doing it, the place in the capture.
+    /// Position in the capture, for a queue that records its work instead of doing it.
     fn branch(&self) -> Option<&Branch>;
 
-    /// `bytes` of uninitialised memory; the simulator's diagnostics call it `label`.
+    /// `bytes` of uninitialised memory; `label` names it in the simulator's diagnostics.
     fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer>;
 
     fn fill(&self, memory: &mut Self::Memory, range: Range<usize>, value: u8) -> Result<()>;
 
-    /// From the host, as many bytes as `range` has.
+    /// Copies from the host to `range`, with the same number of bytes.
     fn write<T: DeviceElement>(
         &self,
         memory: &mut Self::Memory,
@@ -40,10 +40,10 @@ pub(crate) trait Backend: Side {
         source: Host<'_, T>,
     ) -> Result<()>;
 
-    /// To the host, as many bytes as `range` has.
+    /// Copies `range` to the host, with the same number of bytes.
     fn read<T: DeviceElement>(&self, memory: &Self::Memory, range: Range<usize>, dst: HostMut<'_, T>) -> Result<()>;
 
-    /// Bytes `range` of `source` to `dst` from byte `at` on.
+    /// Copies bytes `range` of `source` to `dst` from byte `at` on.
     fn copy(&self, source: &Self::Memory, range: Range<usize>, dst: &mut Self::Memory, at: usize) -> Result<()>;
 
     /// [`Backend::copy`] between the memories of neighbours, one of which may be this device.

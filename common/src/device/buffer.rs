@@ -38,7 +38,7 @@ pub struct ViewMut<'a, T: DeviceElement> {
 
 /// Device memory that a copy or a kernel reads: a [`Buffer`], a [`View`] or a [`ViewMut`].
 pub trait DeviceSlice<T: DeviceElement> {
-    /// The bytes meant.
+    /// The bytes of the slice.
     #[doc(hidden)]
     fn region(&self) -> Region<'_>;
 
@@ -55,7 +55,7 @@ pub trait DeviceSlice<T: DeviceElement> {
 
 /// Device memory that a copy or a kernel writes: a [`Buffer`] or a [`ViewMut`].
 pub trait DeviceSliceMut<T: DeviceElement>: DeviceSlice<T> {
-    /// The bytes meant.
+    /// The bytes of the slice.
     #[doc(hidden)]
     fn region_mut(&mut self) -> RegionMut<'_>;
 }
@@ -83,7 +83,7 @@ impl<'a> Region<'a> {
         self.offset..self.offset + self.bytes
     }
 
-    /// Keeps the memory when its buffer goes.
+    /// Lease that keeps the memory when its buffer is dropped.
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.raw.lease
     }
@@ -97,7 +97,7 @@ impl<'a> Region<'a> {
         resolve(queue, operation, "buffer", self.raw.device.id(), self.raw.memory.as_ref())
     }
 
-    /// Its device.
+    /// Device of the region.
     pub(crate) fn device(&self) -> &'a Device {
         &self.raw.device
     }
@@ -123,7 +123,7 @@ impl RegionMut<'_> {
         self.offset..self.offset + self.bytes
     }
 
-    /// Keeps the memory when its buffer goes.
+    /// Lease that keeps the memory when its buffer is dropped.
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.raw.lease
     }
@@ -166,11 +166,11 @@ pub struct RawBuffer {
     lease: Arc<Lease>,
 }
 
-/// Holds on to the memory of a buffer that was dropped, until nobody has the lease: graphs keep those of their buffers.
+/// Keeps the memory of a dropped buffer until the last holder of the lease is gone: graphs keep those of their buffers.
 pub(crate) struct Lease {
-    /// `None` while the buffer has it.
+    /// `None` while the buffer owns the memory.
     memory: Mutex<Option<Handle<cuda::Memory, sim::Memory>>>,
-    /// Gives the bytes back to the device's count when the memory goes.
+    /// Returns the bytes to the device's count when the memory is freed.
     _reservation: Reservation,
 }
 
@@ -197,7 +197,7 @@ impl RawBuffer {
         &self.device
     }
 
-    /// Makes it `bytes` long, at most what was allocated. Bytes that come back are what they last were.
+    /// Sets the length to `bytes`, at most the allocated size. Bytes that come back have their last values.
     pub(crate) fn set_bytes(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.capacity {
             let detail = format!("{bytes} bytes do not fit the {} that were allocated", self.capacity);
@@ -248,12 +248,12 @@ impl<T: DeviceElement> Buffer<T> {
         self.len() == 0
     }
 
-    /// Bytes that the values take.
+    /// Size of the values in bytes.
     pub fn num_bytes(&self) -> usize {
         self.raw.bytes
     }
 
-    /// Where the buffer lives.
+    /// Device of the buffer.
     pub fn device(&self) -> &Device {
         &self.raw.device
     }
@@ -261,7 +261,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// The values in `range`, for reading.
     ///
     /// # Panics
-    /// If the range reaches past the end, as slicing a `Vec` does.
+    /// If the range reaches past the end, like slicing a `Vec`.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
         let (start, end) = bounds(range, self.len());
         View {
@@ -273,7 +273,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// The values in `range`, for writing.
     ///
     /// # Panics
-    /// If the range reaches past the end, as slicing a `Vec` does.
+    /// If the range reaches past the end, like slicing a `Vec`.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
         let (start, end) = bounds(range, self.len());
         ViewMut {
@@ -286,7 +286,7 @@ impl<T: DeviceElement> Buffer<T> {
         }
     }
 
-    /// The bytes as cudarc holds them, for its bindings of cuBLAS and other libraries; `None` on the simulator. It is at
+    /// The bytes as a type of cudarc, for its bindings of cuBLAS and other libraries; `None` on the simulator. It is at
     /// least one byte long, even for an empty buffer.
     #[cfg(feature = "cuda")]
     pub fn as_cuda(&self) -> Option<&CudaSlice<u8>> {
@@ -375,7 +375,7 @@ impl<T: DeviceElement> PinnedBuffer<T> {
     /// The values, once copies in flight have finished.
     ///
     /// # Errors
-    /// What the device reports while waiting, such as a kernel's fault.
+    /// Errors of the device while waiting, such as a kernel's fault.
     pub fn as_slice(&self) -> Result<&[T]> {
         let bytes: &[u8] = on_either!(&self.memory, memory => memory.bytes()?);
         Ok(bytemuck::cast_slice(&bytes[..self.len * size_of::<T>()]))
@@ -384,7 +384,7 @@ impl<T: DeviceElement> PinnedBuffer<T> {
     /// The values for writing, once copies in flight have finished.
     ///
     /// # Errors
-    /// What the device reports while waiting, such as a kernel's fault.
+    /// Errors of the device while waiting, such as a kernel's fault.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         let bytes: &mut [u8] = on_either!(&mut self.memory, memory => memory.bytes_mut()?);
         Ok(bytemuck::cast_slice_mut(&mut bytes[..self.len * size_of::<T>()]))

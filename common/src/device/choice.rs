@@ -1,4 +1,4 @@
-//! Which device a command runs on: `--device` and `WARP_DEVICE`.
+//! Choice of the device that a command runs on: `--device` and `WARP_DEVICE`.
 
 use std::fmt;
 use std::num::NonZero;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::{Device, DeviceGroup, SimOptions};
 use crate::error::{Error, Result};
 
-/// The most simulated GPUs of one host.
+/// Maximum simulated GPUs of one host.
 const MAX_SIMS: u32 = 64;
 
 /// A device by name.
@@ -43,7 +43,7 @@ impl FromStr for DeviceChoice {
     }
 }
 
-/// The choice of this name. None stands for `auto`: an empty `WARP_DEVICE` counts as unset.
+/// The choice of this name. No name stands for `auto`: an empty `WARP_DEVICE` counts as unset.
 pub(super) fn parse(name: &str) -> Result<DeviceChoice> {
     if name.is_empty() { Ok(DeviceChoice::Auto) } else { name.parse() }
 }
@@ -74,16 +74,17 @@ impl DeviceArgs {
     /// Opens the chosen device.
     ///
     /// # Errors
-    /// As [`Device::open`]; [`Error::Unsupported`] if a GPU is asked to sanitise.
+    /// Errors of [`Device::open`]; [`Error::Unsupported`] if a GPU is asked to sanitise.
     pub fn open(&self) -> Result<Device> {
         let (choice, options) = self.checked()?;
         Device::open_with(choice, options)
     }
 
-    /// Opens the chosen devices: for `sim:N` N of them, for a GPU that one and those after it; `limit` of them at most.
+    /// Opens the chosen devices: for `sim:N` N of them, for a GPU that one and all with higher numbers; `limit` of them at
+    /// most.
     ///
     /// # Errors
-    /// As [`DeviceGroup::open`] and [`DeviceArgs::open`].
+    /// Errors of [`DeviceGroup::open`] and [`DeviceArgs::open`].
     pub fn open_group(&self, limit: Option<usize>) -> Result<DeviceGroup> {
         let (choice, options) = self.checked()?;
         DeviceGroup::open_with(choice, limit, options)

@@ -1,24 +1,24 @@
-//! What may lie in device memory, and what may be copied to and from it.
+//! Values in device memory, and host memory for copies to and from it.
 
 use super::buffer::PinnedBuffer;
 use crate::error::Result;
 
-/// A value that means the same bytes on the host and on the device: any `Pod` type, such as `f32`, `u8`,
-/// `half::f16`, or a `#[repr(C)]` struct without padding.
+/// A value with the same bytes on the host and on the device: any `Pod` type, such as `f32`, `u8`, `half::f16`, or a
+/// `#[repr(C)]` struct without padding.
 pub trait DeviceElement: bytemuck::Pod + Send + Sync {}
 
 impl<T: bytemuck::Pod + Send + Sync> DeviceElement for T {}
 
 /// Host memory that a copy may read: a slice, a `Vec`, an array, or a [`PinnedBuffer`].
 pub trait HostSlice<T: DeviceElement> {
-    /// Tells pageable from pinned memory.
+    /// Distinguishes pageable from pinned memory.
     #[doc(hidden)]
     fn host(&self) -> Host<'_, T>;
 }
 
 /// Host memory that a copy may write.
 pub trait HostSliceMut<T: DeviceElement> {
-    /// Tells pageable from pinned memory.
+    /// Distinguishes pageable from pinned memory.
     #[doc(hidden)]
     fn host_mut(&mut self) -> HostMut<'_, T>;
 }

@@ -1,12 +1,13 @@
-//! Graphs: work that is recorded once and then queued as a whole, with one call, as often as it is wanted.
+//! Graphs: work that is recorded once and then queued as a whole, with one call, any number of times.
 //!
-//! [`Stream::capture`] hands its closure a stream that records. What the closure queues there becomes a [`Graph`]: nodes, and
-//! which of them each one waits for. [`Graph::instantiate`] prepares it for the device, and [`GraphExec::launch`] queues all of it.
-//! The addresses, scalars and geometries are those of the capture, the contents of the buffers those of the moment: new input in
-//! the same buffer gives new output. A graph keeps the memory and the kernels that it uses, even if their owners are dropped.
+//! [`Stream::capture`] passes its closure a stream that records. The work that the closure queues there becomes a [`Graph`]:
+//! nodes, and the earlier nodes that each one waits for. [`Graph::instantiate`] prepares it for the device, and
+//! [`GraphExec::launch`] queues all of it. The addresses, scalars and geometries are those of the capture, the contents of the
+//! buffers those of the moment: new input in the same buffer gives new output. A graph keeps the memory and the kernels that it
+//! uses, even if their owners are dropped.
 //!
 //! On a GPU the nodes are those of CUDA's explicit graphs (`cuGraphAddKernelNode` …). So a capture disturbs no other thread,
-//! which a stream in the driver's capture mode can do.
+//! as a stream in the driver's capture mode can.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 pub(crate) type GraphHandle = Handle<cuda::Graph, sim::Graph>;
 pub(crate) type ExecHandle = Handle<cuda::GraphExec, sim::GraphExec>;
 
-/// What a graph must not lose.
+/// Resources that a graph keeps alive.
 #[derive(Default)]
 struct Kept {
     _memory: Vec<Arc<Lease>>,
@@ -59,7 +60,7 @@ impl Graph {
         self.nodes.iter().filter(|node| node.operation == GraphOperation::Kernel).count()
     }
 
-    /// Number of nodes on the longest way through it: as many as there are for one stream, fewer with [`Stream::fork`].
+    /// Number of nodes on the longest path: the number of all nodes for one stream, fewer with [`Stream::fork`].
     pub fn depth(&self) -> usize {
         let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -68,10 +69,10 @@ impl Graph {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Prepares it for launches. Waits for all work on the device, so that the memory that it uses is there.
+    /// Prepares it for launches. Waits for all work on the device, so that the memory that it uses exists.
     ///
     /// # Errors
-    /// What the driver reports, or what earlier work ran into.
+    /// Errors of the driver, or of earlier work.
     pub fn instantiate(&self) -> Result<GraphExec> {
         self.device.synchronize()?;
         let exec: ExecHandle = on_either!(&self.template, template => template.instantiate()?);
@@ -85,15 +86,15 @@ impl GraphExec {
         &self.nodes
     }
 
-    /// Queues all of it on `stream`: it begins when the work before it there has ended, and what is queued there later begins
-    /// when all of it has.
+    /// Queues all of it on `stream`: it begins when the work before it there has ended, and later work there begins when all
+    /// of it has ended.
     ///
     /// Work on *other* streams is ordered with it only by events ([`Stream::wait`], [`Stream::join`]): cudarc, which orders the
-    /// uses of a buffer by plain launches and copies, does not see into a graph. The simulator's sanitiser reports what is missing.
+    /// uses of a buffer by plain launches and copies, does not see into a graph. The simulator's sanitiser reports missing ones.
     ///
     /// # Errors
     /// [`Error::WrongDevice`]; [`Error::Capture`] if the stream is itself recording; from the simulator those of the operations in
-    /// it; what the driver reports of earlier work.
+    /// it; the driver's errors of earlier work.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         const OPERATION: &str = "launching a graph";
         stream.refuse_in_capture(OPERATION, "launch the two graphs one after the other")?;
@@ -103,11 +104,11 @@ impl GraphExec {
         })
     }
 
-    /// Makes launches from here on those of `graph`, which has the same nodes in the same order, but may have other buffers, scalars
+    /// Replaces later launches by those of `graph`, which has the same nodes in the same order, but may have other buffers, scalars
     /// or geometries: much cheaper than [`Graph::instantiate`].
     ///
     /// # Errors
-    /// [`Error::WrongDevice`]; [`Error::Invalid`] with the first node that differs; what the driver reports.
+    /// [`Error::WrongDevice`]; [`Error::Invalid`] with the first node that differs; errors of the driver.
     pub fn update(&mut self, graph: &Graph) -> Result<()> {
         const OPERATION: &str = "updating a graph";
         same_topology(&self.nodes, &graph.nodes)?;
@@ -129,7 +130,7 @@ impl GraphExec {
     }
 }
 
-/// Fails unless the nodes do the same kinds of things in the same order.
+/// Fails unless the nodes have the same kinds of operations in the same order.
 fn same_topology(old: &[GraphNode], new: &[GraphNode]) -> Result<()> {
     if old.len() != new.len() {
         let detail = format!("a graph of {} cannot be updated to one of {}", nodes(old.len()), nodes(new.len()));
@@ -162,7 +163,7 @@ impl fmt::Debug for GraphExec {
     }
 }
 
-/// Fails unless all nodes are among those before `tail`: whoever waits for the origin waits for all.
+/// Fails unless all nodes are among those before `tail`: waiting for the origin waits for all.
 fn expect_joined(nodes: &[GraphNode], tail: Vec<usize>) -> Result<()> {
     let mut joined = vec![false; nodes.len()];
     let mut open = tail;
@@ -184,16 +185,16 @@ fn expect_joined(nodes: &[GraphNode], tail: Vec<usize>) -> Result<()> {
 }
 
 impl Stream {
-    /// Records what `work` queues on the stream that it is given, and runs none of it. Launches, fills and copies inside the device
-    /// can be recorded, and [`Stream::fork`], [`Stream::wait`] and [`Stream::join`] between the capture's own streams. Everything
-    /// else that `work` does, such as loading a kernel, happens as it is met. Other streams are not recorded.
+    /// Records the work that `work` queues on its stream, and runs none of it. Launches, fills and copies inside the device can be
+    /// recorded, and [`Stream::fork`], [`Stream::wait`] and [`Stream::join`] between the capture's own streams. Everything else in
+    /// `work`, such as loading a kernel, happens at once. Other streams are not recorded.
     ///
-    /// The promise of [`super::LaunchArgs::launch`] covers every later launch of the graph: also with what the buffers then contain.
+    /// The promise of [`super::LaunchArgs::launch`] covers every later launch of the graph, also with later contents of the buffers.
     ///
     /// # Errors
-    /// Those of `work`; [`Error::Capture`] if a forked stream was not joined, if this stream is itself one of a capture, and from
-    /// inside `work` for what a graph cannot hold: allocation, copies to and from the host, synchronisation, library calls;
-    /// [`Error::Unsupported`] if the driver is too old.
+    /// Errors of `work`; [`Error::Capture`] if a forked stream was not joined, if this stream is itself one of a capture, and
+    /// from inside `work` for operations that a graph cannot hold: allocation, copies to and from the host, synchronisation,
+    /// library calls; [`Error::Unsupported`] if the driver is too old.
     pub fn capture(&self, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         self.refuse_in_capture("capturing another graph", "a graph is captured from the start to the end")?;
         let branch = Branch::origin();
@@ -214,11 +215,11 @@ impl Stream {
         Ok(Graph { device: self.device().clone(), nodes, template, kept })
     }
 
-    /// A new stream that begins when all that this one has now is done. In a capture it is another stream of that capture, and has to
-    /// be joined before the end.
+    /// A new stream that begins when all work that this one has now is done. In a capture it is another stream of that capture, and
+    /// has to be joined before the end.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub fn fork(&self) -> Result<Stream> {
         match self.branch() {
             Some(branch) => {
@@ -252,7 +253,7 @@ impl Stream {
         }
     }
 
-    /// Queues by `work`, and in a capture notes what it `uses`.
+    /// Queues by `work`, and in a capture records what it `uses`.
     pub(crate) fn perform<'a>(&self, uses: impl FnOnce() -> Uses<'a>, work: impl FnOnce() -> Result<()>) -> Result<()> {
         match self.branch() {
             None => work(),

@@ -1,6 +1,6 @@
-//! Several devices of one host: GPUs, or simulated ones that reach each other's memory as GPUs do.
+//! Several devices of one host: GPUs, or simulated ones that reach each other's memory like GPUs.
 //!
-//! One thread of the host can drive them all: each device has streams of its own, and what is queued on different devices runs at the
+//! One thread of the host can drive them all: each device has its own streams, and work queued on different devices runs at the
 //! same time. Between them there are
 //!
 //! | what | how |
@@ -25,19 +25,19 @@ pub struct DeviceGroup {
 }
 
 impl DeviceGroup {
-    /// The chosen devices, `limit` of them at most: all simulated ones of `sim:N`; a GPU and those after it; for `auto` all GPUs, or one
-    /// simulated device if there is none.
+    /// The chosen devices, `limit` of them at most: all simulated ones of `sim:N`; a GPU and all with higher numbers; for `auto` all
+    /// GPUs, or one simulated device if there is none.
     ///
     /// # Errors
-    /// As [`Device::open`]; [`Error::NoDevice`] if there are fewer than `limit` of them.
+    /// Errors of [`Device::open`]; [`Error::NoDevice`] if there are fewer than `limit` of them.
     pub fn open(choice: DeviceChoice, limit: Option<usize>) -> Result<DeviceGroup> {
         DeviceGroup::open_with(choice, limit, SimOptions::default())
     }
 
-    /// [`DeviceGroup::open`]; simulated ones as `options` say.
+    /// [`DeviceGroup::open`], with `options` for simulated devices.
     ///
     /// # Errors
-    /// As [`DeviceGroup::open`].
+    /// Same as [`DeviceGroup::open`].
     pub fn open_with(choice: DeviceChoice, limit: Option<usize>, options: SimOptions) -> Result<DeviceGroup> {
         let mut devices = match choice {
             DeviceChoice::Sims(count) => DeviceGroup::sim_with(count.get(), options).devices,
@@ -77,7 +77,7 @@ impl DeviceGroup {
     /// A group of these devices.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is none, or one is twice among them.
+    /// [`Error::Invalid`] if there is none, or one occurs twice.
     pub fn of(devices: Vec<Device>) -> Result<DeviceGroup> {
         let twice = devices.iter().enumerate().any(|(at, device)| devices[..at].contains(device));
         if devices.is_empty() || twice {
@@ -87,18 +87,18 @@ impl DeviceGroup {
         }
     }
 
-    /// Its devices, by rank.
+    /// Devices, by rank.
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// How many there are.
+    /// Their number.
     #[expect(clippy::len_without_is_empty, reason = "there is one at least")]
     pub fn len(&self) -> usize {
         self.devices.len()
     }
 
-    /// The first `count` of them.
+    /// The first `count` devices.
     #[must_use]
     pub fn first(&self, count: usize) -> DeviceGroup {
         DeviceGroup { devices: self.devices[..count.clamp(1, self.len())].to_vec() }
@@ -109,10 +109,10 @@ impl DeviceGroup {
         self.devices.iter().all(Device::is_sim)
     }
 
-    /// Waits for all work on all of them.
+    /// Waits for all work on all devices.
     ///
     /// # Errors
-    /// As [`Device::synchronize`].
+    /// Same as [`Device::synchronize`].
     pub fn synchronize(&self) -> Result<()> {
         self.devices.iter().try_for_each(Device::synchronize)
     }
@@ -131,10 +131,10 @@ impl DeviceGroup {
         }
     }
 
-    /// What lies between the devices of two ranks.
+    /// Link between the devices of two ranks.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub fn link(&self, from: usize, to: usize) -> Result<Link> {
         match (&self.devices[from], &self.devices[to]) {
             #[cfg(feature = "cuda")]
@@ -153,14 +153,15 @@ fn gpus_from(first: usize) -> Result<Vec<Device>> {
     Ok(devices)
 }
 
-/// Queues one launch per device, all of one kernel and one geometry, whose blocks wait for each other by flags in memory. GPUs run them at
-/// the same time as soon as each has room for all blocks of its own; the simulator runs them here, in turns.
+/// Queues one launch per device, all of one kernel and one geometry, whose blocks wait for each other by flags in memory. GPUs
+/// run them at the same time as soon as each has room for all its blocks; the simulator runs them here, in turns.
 ///
 /// # Safety
-/// As [`LaunchArgs::launch`]. What the kernels write at the same time, the flags and fences between them must order.
+/// Same as [`LaunchArgs::launch`]. The flags and fences between the kernels must order their concurrent writes.
 ///
 /// # Errors
-/// As [`LaunchArgs::launch`]; [`Error::LaunchConfig`] if the geometries differ, [`Error::Capture`] on simulated streams that record.
+/// Same as [`LaunchArgs::launch`]; [`Error::LaunchConfig`] if the geometries differ, [`Error::Capture`] on simulated streams that
+/// record.
 pub unsafe fn launch_together(launches: &mut [(LaunchArgs<'_>, LaunchConfig)]) -> Result<()> {
     let mut simulated = Vec::new();
     let geometry = launches.first().map(|(_, config)| *config);

@@ -6,7 +6,7 @@
 use super::DeviceId;
 use crate::error::{Error, Result};
 
-/// A thing that lives on one device: CUDA's or the simulator's.
+/// An object of one device: CUDA's or the simulator's.
 #[derive(Clone, Copy)]
 pub(crate) enum Handle<C, S> {
     /// Without the `cuda` feature, `C` is a type without values.
@@ -31,7 +31,7 @@ impl<C, S> Handle<C, S> {
     }
 }
 
-/// `$body` for whichever half a handle has; it may be of another type on each.
+/// Expands to `$body` for either half of a handle, which may have different types.
 macro_rules! on_either {
     ($handle:expr, $half:ident => $body:expr) => {
         match $handle {
@@ -47,14 +47,15 @@ pub(crate) use on_either;
 
 /// The queue of one device, as one of the two sides of a [`Handle`].
 pub(crate) trait Side {
-    /// This device's of the two types of a [`Handle`].
+    /// This device's half of the types of a [`Handle`].
     type Half<C, S>;
 
     fn half<C, S>(handle: Handle<C, S>) -> Option<Self::Half<C, S>>;
 
     fn device_id(&self) -> DeviceId;
 
-    /// Whether events of that device can be waited for and its memory may be reached: it is another one of the same host.
+    /// Whether events of that device can be waited for and its memory may be reached: it is another device of the same
+    /// host.
     fn is_neighbour(&self, device: DeviceId) -> bool;
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn resolve<Q: Side, C, S>(
     }
 }
 
-/// [`resolve`] that also takes what belongs to another device of the same host.
+/// [`resolve`], which also takes an object of another device of the same host.
 pub(crate) fn resolve_neighbour<Q: Side, C, S>(
     queue: &Q,
     operation: &'static str,

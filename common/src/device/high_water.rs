@@ -2,16 +2,16 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// The highest value that something has been set to so far.
+/// Maximum value set so far.
 #[derive(Debug, Default)]
 pub(crate) struct HighWater(Mutex<u32>);
 
 impl HighWater {
-    /// Calls `set(wanted)` if `wanted` is above all values before. Others wait meanwhile: if the comparison and the call were
-    /// two steps, a thread with a smaller value could come between them and set it last.
+    /// Calls `set(wanted)` if `wanted` is above all earlier values. Others wait meanwhile: if the comparison and the call
+    /// were two steps, a thread with a smaller value could come between them and set it last.
     ///
     /// # Errors
-    /// What `set` reports; the value then counts as not set.
+    /// Errors of `set`; the value then counts as not set.
     pub(crate) fn raise<E>(&self, wanted: u32, set: impl FnOnce(u32) -> Result<(), E>) -> Result<(), E> {
         let mut highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted > *highest {

@@ -49,7 +49,7 @@ impl ModuleCache {
 }
 
 impl Module {
-    /// Loads compiled code. A GPU's driver compiles PTX once more, with its optimiser at level `optimiser`.
+    /// Loads compiled code. A GPU's driver compiles PTX again, with its optimiser at level `optimiser`.
     pub(crate) fn load(device: &Device, compiled: Compiled, optimiser: u32) -> Result<Module> {
         let loaded = on_device!(device, device => device.load_module(&compiled, optimiser));
         let loaded = loaded.map_err(|detail| Error::Load {
@@ -87,12 +87,12 @@ impl Module {
     }
 
     /// The value of a `constexpr int` of the file, named as in C++: `BM`, or in a struct `Large::BM` or `Geometry<Large>::THREADS`.
-    /// `None` if there is none of that name. So a host side can read the geometry of a launch where it stands, in the kernel.
+    /// `None` if there is none of that name. So host code can read the geometry of a launch from its kernel.
     pub fn find_constant(&self, name: &str) -> Option<i64> {
         self.0.constants.get(&ptx::symbol(name)).copied()
     }
 
-    /// [`Module::find_constant`] of a count that must be there.
+    /// [`Module::find_constant`] of a count that must exist.
     ///
     /// # Errors
     /// [`Error::NoSuchConstant`] if it is missing or negative.
@@ -101,7 +101,7 @@ impl Module {
         value.ok_or_else(|| Error::NoSuchConstant { module: self.0.name.clone(), constant: name.to_owned() })
     }
 
-    /// Compares a constant of the file with what the host side was written for.
+    /// Compares a constant of the file with the value that the host code assumes.
     ///
     /// # Errors
     /// [`Error::Geometry`] with both values if they differ, [`Error::NoSuchConstant`].
@@ -118,7 +118,7 @@ impl Module {
         self.0.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// Where the code came from.
+    /// Origin of the code.
     pub fn origin(&self) -> &Origin {
         &self.0.origin
     }
@@ -147,21 +147,21 @@ impl Kernel {
         &self.0.entry.name
     }
 
-    /// Its parameters, in order.
+    /// Parameters, in order.
     pub fn params(&self) -> &[Param] {
         &self.0.entry.params
     }
 
-    /// The resources that it needs.
+    /// Resources that the kernel needs.
     pub fn attributes(&self) -> KernelAttributes {
         self.0.attributes
     }
 
-    /// Blocks of `threads` threads, with `dynamic_shared` bytes of shared memory beside what the source declares, that the device
-    /// holds at once; `None` on the simulator, so that counts do not depend on a device. A grid of more runs in waves.
+    /// Resident blocks of `threads` threads, with `dynamic_shared` bytes of shared memory beside the declared ones, on the whole
+    /// device; `None` on the simulator, so that counts do not depend on a device. A grid of more runs in waves.
     ///
     /// # Errors
-    /// What the driver reports, such as more shared memory than a block may have.
+    /// Errors of the driver, such as too much shared memory for a block.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables))]
     pub fn resident_blocks(&self, threads: u32, dynamic_shared: u32) -> Result<Option<u32>> {
         match &self.0.function {
@@ -182,12 +182,12 @@ impl Kernel {
         }
     }
 
-    /// What messages call the file that it is from.
+    /// Name of its file in messages.
     pub(crate) fn module_name(&self) -> &str {
         &self.0.module.0.name
     }
 
-    /// The CUDA source, where it is known.
+    /// The CUDA source, if it is known.
     pub(crate) fn source(&self) -> Option<&str> {
         self.0.module.0.source.as_deref()
     }
@@ -203,5 +203,5 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// What messages call a launch.
+/// Name of a launch in messages.
 pub(crate) const LAUNCH: &str = "launching a kernel";

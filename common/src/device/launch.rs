@@ -20,7 +20,7 @@ impl Stream {
     }
 }
 
-/// The arguments of one launch, as [`Stream::launch_builder`] starts them.
+/// Arguments of one launch, started by [`Stream::launch_builder`].
 pub struct LaunchArgs<'a> {
     pub(super) stream: &'a Stream,
     pub(super) arguments: Arguments<'a>,
@@ -55,9 +55,9 @@ impl<'a> LaunchArgs<'a> {
         self
     }
 
-    /// Appends a buffer that may belong to another device of the same host, for reading: the kernel reaches it over the link. Nothing
-    /// orders the launch with work on that device but events ([`Stream::wait`]) and what the kernel itself waits for, and the buffer has
-    /// to stay until the launch has ended.
+    /// Appends a buffer that may belong to another device of the same host, for reading: the kernel reaches it over the link. Only
+    /// events ([`Stream::wait`]) and the kernel's own waits order the launch with work on that device, and the buffer has to stay
+    /// until the launch has ended.
     pub fn peer<T: DeviceElement>(&mut self, buffer: &'a Buffer<T>) -> &mut Self {
         self.arguments.slots.push(Slot::Peer(buffer.region()));
         self
@@ -69,30 +69,30 @@ impl<'a> LaunchArgs<'a> {
         self
     }
 
-    /// Lets the launch begin while the one before it on the stream still runs (programmatic dependent launch), on GPUs from
+    /// Lets the launch begin while the previous one on the stream still runs (programmatic dependent launch), on GPUs from
     /// compute capability 9.0; others and the simulator run one after the other. The kernel must execute `griddepcontrol.wait`
-    /// before it reads or writes anything that an earlier launch reads or writes. The launch before lets this one begin by
-    /// `griddepcontrol.launch_dependents`; one that does not is waited for as ever.
+    /// before it reads or writes anything that an earlier launch reads or writes. The previous launch lets this one begin with
+    /// `griddepcontrol.launch_dependents`; without that, this one waits for its end.
     pub fn dependent(&mut self) -> &mut Self {
         self.arguments.dependent = true;
         self
     }
 
     /// Queues the launch. The number and sizes of the arguments, the devices of kernel and buffers, and the geometry are
-    /// compared with what the kernel and the device take before anything runs.
+    /// checked against kernel and device before anything runs.
     ///
-    /// On a GPU the launch only begins here: what goes wrong inside the kernel surfaces at the next synchronisation. On the
-    /// simulator it has run when this returns.
+    /// On a GPU the launch only begins here: errors inside the kernel surface at the next synchronisation. On the simulator
+    /// it has run when this returns.
     ///
     /// # Safety
-    /// Sizes are checked, meanings are not. The kernel must write only through arguments passed as `&mut`, and stay inside
-    /// the buffers it was given, for this geometry and these scalars; if it is [`LaunchArgs::dependent`], it must wait as said
-    /// there. A GPU does not watch: a stray access may end in any
-    /// allocation of the process, pinned host memory included. (The simulator reports it and harms nothing.)
+    /// Sizes are checked, meanings are not. The kernel must write only through arguments passed as `&mut`, and stay inside its
+    /// buffers, for this geometry and these scalars; if it is [`LaunchArgs::dependent`], it must wait as described there. A
+    /// GPU does not check: a stray access may reach any allocation of the process, including pinned host memory. (The
+    /// simulator reports it and harms nothing.)
     ///
     /// # Errors
-    /// [`Error::Arguments`], [`Error::LaunchConfig`], [`Error::WrongDevice`]; [`Error::Fault`] from the simulator; what the
-    /// driver reports of earlier work.
+    /// [`Error::Arguments`], [`Error::LaunchConfig`], [`Error::WrongDevice`]; [`Error::Fault`] from the simulator; the
+    /// driver's errors of earlier work.
     pub unsafe fn launch(&mut self, config: LaunchConfig) -> Result<()> {
         let (stream, kernel) = (self.stream, self.arguments.kernel);
         on_either!(&stream.queue, queue => {
@@ -106,7 +106,7 @@ impl<'a> LaunchArgs<'a> {
         })
     }
 
-    /// Compares arguments and geometry with what kernel and device take.
+    /// Checks arguments and geometry against kernel and device.
     pub(super) fn check(&self, config: &LaunchConfig) -> Result<()> {
         self.arguments.check(config, self.stream.device().properties())
     }

@@ -1,20 +1,20 @@
-//! How much device memory our own buffers take: a count kept by the allocator, the same on every device.
+//! Device memory of our own buffers: a count kept by the allocator, the same on every device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Device memory, as the buffers of this process and the device itself see it.
+/// Device memory, counted by the buffers of this process and by the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// Bytes in live buffers of this process on this device.
     pub in_use: u64,
-    /// The most that `in_use` has been since the start or [`super::Device::reset_peak_memory`].
+    /// Maximum of `in_use` since the start or [`super::Device::reset_peak_memory`].
     pub peak: u64,
     /// Live buffers.
     pub allocations: u64,
-    /// Bytes that the device says are free. On a GPU other programs, the context and loaded modules take their part too.
+    /// Bytes that the device reports as free. On a GPU other programs, the context and loaded modules take their part too.
     pub free: u64,
-    /// Bytes that the device has.
+    /// Bytes of the device.
     pub total: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
     allocations: AtomicU64,
 }
 
-/// The part of the count that one buffer holds.
+/// Share of one buffer in the count.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     ledger: Arc<Ledger>,

@@ -1,8 +1,9 @@
-//! A CUDA GPU or the simulator, behind one interface in cudarc's words.
+//! A CUDA GPU or the simulator, behind one interface that uses cudarc's names.
 //!
 //! Work goes to a [`Stream`] of a [`Device`]: buffers come from it, copies and launches are queued on it in order, and
 //! [`Stream::synchronize`] waits for all of it. On the simulator each operation is finished when its call returns, which
-//! is one of the orders that a GPU may choose. What one side cannot do is [`Error::Unsupported`] with the reason.
+//! is one of the orders that a GPU may choose. An operation that one side cannot do is [`Error::Unsupported`] with the
+//! reason.
 
 mod arguments;
 mod backend;
@@ -29,7 +30,7 @@ mod subject;
 mod tensor_map;
 mod tensor_map_config;
 
-/// CUDA's half of everything, in a program built without it: types without values.
+/// CUDA's half of all handles, in a program built without it: types without values.
 #[cfg(not(feature = "cuda"))]
 mod cuda {
     use std::convert::Infallible;
@@ -77,10 +78,10 @@ pub(crate) use buffer::RawBuffer;
 use kernel::ModuleCache;
 use memory::Ledger;
 
-/// The level of the driver's optimiser, unless someone asks for none: its own choice.
+/// The level of the driver's optimiser by default: its own choice.
 const OPTIMISED: u32 = 4;
 
-/// Behind a dash where a time would stand: why the simulator has none.
+/// Reason why the simulator has no times, shown with the dash in their place.
 pub const NO_CLOCK: &str = "the simulator counts instructions and has no clock: times need a GPU";
 
 /// A device to run kernels on. Cheap to clone; all clones are the same device.
@@ -93,7 +94,7 @@ pub enum Device {
     Sim(SimDevice),
 }
 
-/// What a program keeps of a device, whichever it is.
+/// State of a device that a program keeps, for either kind.
 pub(crate) struct Inventory {
     properties: Properties,
     /// Counts the bytes in our own buffers.
@@ -107,15 +108,15 @@ impl Inventory {
     }
 }
 
-/// Tells devices apart without keeping them alive.
+/// Identifies devices without keeping them alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DeviceId {
     #[cfg(feature = "cuda")]
     Cuda(usize),
     Sim {
-        /// Of the simulated host: its devices reach each other's memory.
+        /// Number of the simulated host: its devices reach each other's memory.
         host: u64,
-        /// Its number among several.
+        /// Number among several.
         ordinal: Option<u32>,
     },
 }
@@ -132,7 +133,7 @@ impl std::fmt::Display for DeviceId {
     }
 }
 
-/// `$body` for whichever device it is.
+/// Expands to `$body` for either kind of device.
 macro_rules! on_device {
     ($device:expr, $inner:ident => $body:expr) => {
         match $device {
@@ -145,8 +146,8 @@ macro_rules! on_device {
 pub(crate) use on_device;
 
 impl Device {
-    /// Opens the chosen device. `Auto` takes the first GPU if a driver answers, else the simulator;
-    /// [`Device::describe`] says which and why.
+    /// Opens the chosen device. `Auto` takes the first GPU if a driver answers, else the simulator; [`Device::describe`]
+    /// says which, and why.
     ///
     /// # Errors
     /// [`Error::NoDevice`] if a GPU was asked for by name and does not answer.
@@ -154,10 +155,10 @@ impl Device {
         Device::open_with(choice, SimOptions::default())
     }
 
-    /// [`Device::open`]; if it is the simulator, as `options` say.
+    /// [`Device::open`], with `options` for the simulator.
     ///
     /// # Errors
-    /// As [`Device::open`].
+    /// Same as [`Device::open`].
     pub fn open_with(choice: DeviceChoice, options: SimOptions) -> Result<Device> {
         match choice {
             DeviceChoice::Sim | DeviceChoice::Sims(_) => Ok(Device::sim_with(options)),
@@ -175,13 +176,13 @@ impl Device {
     /// Opens the device that the environment variable `WARP_DEVICE` names, `auto` if it is unset or empty.
     ///
     /// # Errors
-    /// As [`Device::open`], and [`Error::DeviceName`] for a name that is none.
+    /// Errors of [`Device::open`], and [`Error::DeviceName`] for an unknown name.
     pub fn from_env() -> Result<Device> {
         let name = std::env::var("WARP_DEVICE").unwrap_or_default();
         Device::open(choice::parse(&name)?)
     }
 
-    /// A simulator of its own, with memory that no other shares.
+    /// A simulator of its own, with memory shared with no other.
     pub fn sim() -> Device {
         Device::sim_with(SimOptions::default())
     }
@@ -205,7 +206,7 @@ impl Device {
         })
     }
 
-    /// Which device this is and, for the simulator, why: `cuda:0 NVIDIA H200 (sm_90)`.
+    /// Name of the device and, for the simulator, the reason for it: `cuda:0 NVIDIA H200 (sm_90)`.
     pub fn describe(&self) -> String {
         match self {
             #[cfg(feature = "cuda")]
@@ -233,7 +234,7 @@ impl Device {
         !self.is_sim()
     }
 
-    /// The GPU, for what cudarc offers beyond this interface.
+    /// The GPU, for features of cudarc beyond this interface.
     #[cfg(feature = "cuda")]
     pub fn as_cuda(&self) -> Option<&CudaDevice> {
         match self {
@@ -242,7 +243,7 @@ impl Device {
         }
     }
 
-    /// The simulator, for what it offers beyond this interface.
+    /// The simulator, for its features beyond this interface.
     pub fn as_sim(&self) -> Option<&SimDevice> {
         match self {
             #[cfg(feature = "cuda")]
@@ -251,17 +252,17 @@ impl Device {
         }
     }
 
-    /// What the device is made of.
+    /// Properties of the device.
     pub fn properties(&self) -> &Properties {
         &self.inventory().properties
     }
 
-    /// Memory in our own buffers, and what the device has left.
+    /// Memory in our own buffers, and the device's free memory.
     pub fn memory(&self) -> MemoryInfo {
         on_device!(self, device => device.memory())
     }
 
-    /// Makes [`MemoryInfo::peak`] start again from what is in use now.
+    /// Resets [`MemoryInfo::peak`] to the memory now in use.
     pub fn reset_peak_memory(&self) {
         self.inventory().ledger.reset_peak();
     }
@@ -283,7 +284,7 @@ impl Device {
     /// synchronisation, and says [`Error::UnorderedStreams`] without.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub fn new_stream(&self) -> Result<Stream> {
         let queue = match self {
             #[cfg(feature = "cuda")]
@@ -296,17 +297,17 @@ impl Device {
     /// Waits for all work on all streams.
     ///
     /// # Errors
-    /// What went wrong in that work; a kernel's fault on a GPU surfaces here.
+    /// Errors of that work; a kernel's fault on a GPU surfaces here.
     pub fn synchronize(&self) -> Result<()> {
         on_device!(self, device => device.synchronize())
     }
 
-    /// What the simulator has executed so far; `None` on a GPU, which does not count.
+    /// Counts of the simulator so far; `None` on a GPU, which does not count.
     pub fn counts(&self) -> Option<Counts> {
         self.as_sim().map(SimDevice::counts)
     }
 
-    /// What kernels have printed since the last call. A GPU prints to the standard output by itself.
+    /// Takes the text that kernels have printed since the last call. A GPU prints to the standard output by itself.
     pub fn take_output(&self) -> String {
         self.as_sim().map(|sim| sim.device().take_output()).unwrap_or_default()
     }
@@ -336,8 +337,8 @@ impl Device {
         Ok(module)
     }
 
-    /// Loads these side by side, so that each [`Device::load`] that follows finds its module: where none of them has been compiled
-    /// before, that saves most of the wait. An error is left to that call, which meets it again.
+    /// Loads these side by side, so that each [`Device::load`] that follows finds its module: if none of them has been compiled
+    /// before, that saves most of the wait. An error is left to that call, which returns it again.
     pub fn load_ahead<'s>(&self, sources: impl IntoIterator<Item = &'s KernelSource>) {
         let sources: Vec<&KernelSource> = sources.into_iter().collect();
         sources.into_par_iter().for_each(|source| drop(self.load(source)));
@@ -346,24 +347,24 @@ impl Device {
     /// [`Device::load`], then the kernel of that name.
     ///
     /// # Errors
-    /// As [`Device::load`], and [`Error::NoSuchKernel`].
+    /// Errors of [`Device::load`], and [`Error::NoSuchKernel`].
     pub fn kernel(&self, source: &KernelSource, name: &str) -> Result<Kernel> {
         self.load(source)?.kernel(name)
     }
 
-    /// Loads PTX text as it is; `name` is what messages call it. A GPU's driver compiles it for its architecture.
+    /// Loads PTX text as it is; `name` names it in messages. A GPU's driver compiles it for its architecture.
     ///
     /// # Errors
-    /// [`Error::Load`] with the loader's words.
+    /// [`Error::Load`] with the loader's message.
     pub fn load_ptx(&self, ptx: &str, name: &str) -> Result<Module> {
         Module::load(self, compile::Compiled::from_ptx(ptx, name), OPTIMISED)
     }
 
-    /// [`Device::load_ptx`], compiled by the driver without optimisations: slow code, and a second opinion where the result is
-    /// in doubt. The simulator has no optimiser.
+    /// [`Device::load_ptx`], compiled by the driver without optimisations: slow code, and a second opinion if the result is in
+    /// doubt. The simulator has no optimiser.
     ///
     /// # Errors
-    /// As [`Device::load_ptx`].
+    /// Same as [`Device::load_ptx`].
     pub fn load_ptx_unoptimised(&self, ptx: &str, name: &str) -> Result<Module> {
         Module::load(self, compile::Compiled::from_ptx(ptx, name), 0)
     }
@@ -371,7 +372,7 @@ impl Device {
     /// Page-locked host memory of `len` zeros.
     ///
     /// # Errors
-    /// What the driver reports, for instance that the host cannot lock that much memory.
+    /// Errors of the driver, for instance that the host cannot lock that much memory.
     pub fn alloc_pinned<T: DeviceElement>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         on_device!(self, device => device.alloc_pinned(len))
     }

@@ -1,9 +1,9 @@
-//! Which work on the streams of a simulated device happens before which, and what is not ordered at all.
+//! Order of the work on the streams of a simulated device, and work that is not ordered at all.
 //!
-//! Each operation gets a vector clock: for each stream the number of the last operation that it comes after. A stream's clock grows
-//! with its own work and with the events that it waits for; the host's, which all work queued later inherits, with what the program
-//! waits for. Two operations that touch the same bytes, at least one of which writes, must be ordered by these clocks. Two atomic
-//! accesses need not be.
+//! Each operation gets a vector clock: for each stream the number of the last operation that it comes after. A stream's clock
+//! grows with its own work and with the events that it waits for; the host's clock, which all later work inherits, with
+//! everything that the program waits for. Two operations that touch the same bytes, at least one of which writes, must be ordered
+//! by these clocks. Two atomic accesses need not be.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, UnorderedUse};
 /// For each stream, the last of its operations that is known.
 pub(crate) type Clock = BTreeMap<u64, u64>;
 
-/// Adds what `other` knows.
+/// Adds the knowledge of `other`.
 pub(crate) fn join(clock: &mut Clock, other: &Clock) {
     for (&stream, &at) in other {
         let known = clock.entry(stream).or_default();
@@ -22,7 +22,7 @@ pub(crate) fn join(clock: &mut Clock, other: &Clock) {
     }
 }
 
-/// A way to access memory.
+/// Kind of access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Read,
@@ -49,7 +49,7 @@ impl How {
 pub(crate) struct Touch {
     /// Address of the allocation.
     pub base: u64,
-    /// What it is called.
+    /// Name.
     pub label: Arc<str>,
     pub how: How,
     /// From the start of the allocation.
@@ -68,14 +68,14 @@ struct Access {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Nothing is noted as long as there is one stream.
+    /// Whether accesses are recorded: not as long as there is one stream.
     tracking: bool,
     streams: HashMap<u64, Clock>,
     host: Clock,
     accesses: HashMap<u64, Vec<Access>>,
 }
 
-/// What is known of the order of all work on a device.
+/// Knowledge of the order of all work on a device.
 #[derive(Debug, Default)]
 pub(crate) struct Order(Mutex<Known>);
 
@@ -85,12 +85,12 @@ impl Order {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a second stream from now on. Making it waits for all work, as cudarc does.
+    /// Records that there is a second stream from now on. Making it waits for all work, as in cudarc.
     pub(crate) fn track(&self) {
         self.lock().tracking = true;
     }
 
-    /// The clock of an operation that `stream` begins now, which also comes after `others`; `None` if nothing is tracked.
+    /// The clock of an operation that `stream` begins now, which also comes after `others`; `None` without tracking.
     pub(crate) fn begin(&self, stream: u64, others: &[&Clock]) -> Option<Clock> {
         let mut known = self.lock();
         if !known.tracking {
@@ -104,10 +104,10 @@ impl Order {
         Some(clock.clone())
     }
 
-    /// Notes what the operation with this clock accessed.
+    /// Records the accesses of the operation with this clock.
     ///
     /// # Errors
-    /// [`Error::UnorderedStreams`] if another operation did at the same bytes, and is not ordered with it.
+    /// [`Error::UnorderedStreams`] if another operation accessed the same bytes, and is not ordered with it.
     pub(crate) fn touch(&self, stream: u64, clock: &Clock, what: &str, touches: Vec<Touch>) -> Result<()> {
         let mut known = self.lock();
         let Known { host, accesses, .. } = &mut *known;
@@ -154,7 +154,8 @@ impl Order {
         Err(Error::UnorderedStreams { rendered: rendered.join("\n\n"), findings })
     }
 
-    /// The accesses that some of these clocks come after and others do not: what they are at, and by clock whether it comes after.
+    /// Accesses that are ordered before some of these clocks and not before others: their bytes, and for each clock whether it
+    /// comes after.
     pub(crate) fn known_in_part(&self, clocks: &[Clock]) -> Vec<ptx_sim::EarlierWork> {
         let known = self.lock();
         let of_access = |(&base, access): (&u64, &Access)| {
@@ -173,17 +174,17 @@ impl Order {
         all.filter_map(of_access).collect()
     }
 
-    /// The allocation is no more.
+    /// Forgets a freed allocation.
     pub(crate) fn forget(&self, base: u64) {
         self.lock().accesses.remove(&base);
     }
 
-    /// What a stream's work so far comes after, itself included.
+    /// Clock of a stream's work so far, including itself.
     pub(crate) fn clock_of(&self, stream: u64) -> Clock {
         self.lock().streams.get(&stream).cloned().unwrap_or_default()
     }
 
-    /// What `stream` queues from now on comes after that.
+    /// Orders later work of `stream` after that clock.
     pub(crate) fn wait(&self, stream: u64, other: &Clock) {
         let mut known = self.lock();
         if known.tracking {
@@ -191,12 +192,12 @@ impl Order {
         }
     }
 
-    /// The program has waited for that.
+    /// Records that the program has waited for that clock.
     pub(crate) fn host_waits(&self, other: &Clock) {
         join(&mut self.lock().host, other);
     }
 
-    /// The program has waited for all streams of a device.
+    /// Records that the program has waited for all streams of a device.
     pub(crate) fn host_waits_for_all(&self, ordinal: Option<u32>) {
         let mut known = self.lock();
         let Known { streams, host, .. } = &mut *known;
@@ -205,7 +206,7 @@ impl Order {
     }
 }
 
-/// A stream's number has that of its device from this bit on, plus one; 0 of a device that has its host for itself.
+/// Position of the device's number plus one in a stream's number; 0 for a device that has its host for itself.
 const DEVICE: u32 = 40;
 
 /// The number of a device's default stream, by the device's number among several.
@@ -213,7 +214,7 @@ pub(crate) fn first_stream(ordinal: Option<u32>) -> u64 {
     ordinal.map_or(0, |ordinal| u64::from(ordinal + 1) << DEVICE)
 }
 
-/// Streams of a device are numbered as they are made, those inside of graphs too.
+/// Name of a stream. Streams of a device are numbered as they are made, including those inside graphs.
 fn name(stream: u64) -> String {
     let (device, number) = (stream >> DEVICE, stream & ((1 << DEVICE) - 1));
     let stream = match number {

@@ -1,6 +1,6 @@
-//! What a device is made of, and what a kernel needs of it.
+//! Properties of a device, and a kernel's requirements.
 
-/// The figures that launches and tables need. `None` where the device has no such thing: a simulator has no clock.
+/// Figures that launches and tables need. `None` if the device has no such thing: a simulator has no clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Properties {
     /// Marketing name.
@@ -11,13 +11,13 @@ pub struct Properties {
     pub multiprocessors: Option<u32>,
     /// Bytes of device memory.
     pub total_memory: u64,
-    /// Bytes of shared memory that a block may have by default.
+    /// Default maximum bytes of shared memory of a block.
     pub shared_per_block: u32,
-    /// Bytes of shared memory that a block may have at most; launches request more than `shared_per_block` by themselves.
+    /// Maximum bytes of shared memory of a block; launches request more than `shared_per_block` themselves.
     pub shared_per_block_optin: u32,
-    /// Threads that a block may have.
+    /// Maximum threads of a block.
     pub max_threads_per_block: u32,
-    /// Blocks of a grid in x, y, z.
+    /// Maximum blocks of a grid in x, y, z.
     pub max_grid: [u32; 3],
     /// Threads of a block in x, y, z.
     pub max_block: [u32; 3],
@@ -25,7 +25,7 @@ pub struct Properties {
     pub warp_size: u32,
     /// 32-bit registers of an SM.
     pub registers_per_multiprocessor: Option<u32>,
-    /// Threads that an SM holds at once.
+    /// Maximum resident threads of an SM.
     pub max_threads_per_multiprocessor: Option<u32>,
     /// Bytes of L2 cache.
     pub l2_bytes: Option<u64>,
@@ -53,18 +53,18 @@ pub struct KernelAttributes {
     pub registers: Option<u32>,
     /// Bytes of local memory per thread: spilled registers and arrays.
     pub local_bytes: Option<u32>,
-    /// Bytes of shared memory per block that the source declares.
+    /// Bytes of shared memory per block declared in the source.
     pub static_shared: u32,
-    /// Threads that a block of this kernel may have, given its registers and `__launch_bounds__`.
+    /// Maximum threads of a block of this kernel, given its registers and `__launch_bounds__`.
     pub max_threads_per_block: u32,
 }
 
-/// What lies between two devices.
+/// Link between two devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Kernels of one reach the memory of the other.
+    /// Whether kernels of one reach the memory of the other.
     pub peer_access: bool,
-    /// Atomics over the link are made where the memory is.
+    /// Whether atomics over the link are executed at the memory.
     pub native_atomics: bool,
     /// The driver's order of links, 0 for the fastest.
     pub rank: u32,

@@ -1,4 +1,4 @@
-//! What is recorded of a graph while it is captured: nodes, their order, and what they use.
+//! Recording of a graph during its capture: nodes, their order, and the resources they use.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,24 +7,24 @@ use super::buffer::Lease;
 use super::kernel::Kernel;
 use crate::error::{Error, Result};
 
-/// What messages call waiting for an event.
+/// Name of waiting for an event, in messages.
 pub(crate) const WAIT: &str = "waiting for an event";
 
-/// What a node of a graph does.
+/// Operation of a graph's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphOperation {
-    /// It launches a kernel.
+    /// Launches a kernel.
     Kernel,
-    /// It sets bytes of a buffer to one value.
+    /// Sets bytes of a buffer to one value.
     Fill,
-    /// It copies inside the device.
+    /// Copies inside the device.
     Copy,
 }
 
 /// A node of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphNode {
-    /// What it does.
+    /// Operation.
     pub operation: GraphOperation,
     /// The kernel's name, or `fill` or `copy`.
     pub name: String,
@@ -46,20 +46,20 @@ pub(super) struct Recording {
     ended: bool,
 }
 
-/// One of the streams of a capture: what the next node on it waits for.
+/// One of the streams of a capture: the nodes that its next node waits for.
 #[derive(Clone)]
 pub(crate) struct Branch {
     capture: Arc<Capture>,
     tail: Arc<Mutex<Vec<usize>>>,
 }
 
-/// A point in a capture, as an event marks it.
+/// A point in a capture, marked by an event.
 pub(crate) struct Point {
     capture: Arc<Capture>,
     nodes: Vec<usize>,
 }
 
-/// What an operation that is recorded uses.
+/// Resources that a recorded operation uses.
 pub(crate) struct Uses<'a> {
     pub operation: GraphOperation,
     pub name: &'a str,
@@ -77,7 +77,7 @@ impl Branch {
         Branch { capture: Arc::default(), tail: Arc::default() }
     }
 
-    /// Another stream of the capture, which begins where this one is.
+    /// Another stream of the capture, which begins at this one's current position.
     pub(crate) fn fork(&self) -> Branch {
         Branch { capture: self.capture.clone(), tail: Arc::new(Mutex::new(self.after())) }
     }

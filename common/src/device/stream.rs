@@ -1,4 +1,4 @@
-//! Streams: queues of copies and launches that a device works off in order.
+//! Streams: queues of copies and launches that a device executes in order.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Stream {
     pub(crate) queue: Handle<cuda::Queue, sim::Queue>,
 }
 
-/// A mark in a stream: other streams can wait for it, and two of them measure the time between.
+/// A mark in a stream: other streams can wait for it, and two marks measure the time between them.
 pub struct Event {
     owner: DeviceId,
     mark: Mark,
@@ -31,7 +31,7 @@ pub struct Event {
 
 enum Mark {
     Queue(Handle<cuda::Mark, sim::Mark>),
-    /// On a stream of a capture.
+    /// A mark on a stream of a capture.
     Capture(Point),
 }
 
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// A buffer of `len` values that hold whatever was there before.
+    /// A buffer of `len` uninitialised values.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -76,7 +76,7 @@ impl Stream {
     /// A buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn alloc_zeros<T: DeviceElement>(&self, len: usize) -> Result<Buffer<T>> {
         let mut buffer = self.alloc_uninit(len)?;
         self.memset_zeros(&mut buffer)?;
@@ -84,10 +84,10 @@ impl Stream {
     }
 
     /// A buffer whose every byte is 0xFF: NaN in all float types, −1 in signed integers. A kernel that forgets an output
-    /// leaves a value that no check lets pass.
+    /// leaves a value that fails every check.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn alloc_poisoned<T: DeviceElement>(&self, len: usize) -> Result<Buffer<T>> {
         let mut buffer = self.alloc_uninit(len)?;
         self.poison(&mut buffer)?;
@@ -97,7 +97,7 @@ impl Stream {
     /// A new buffer with the values of host memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn clone_htod<T: DeviceElement>(&self, source: &(impl HostSlice<T> + ?Sized)) -> Result<Buffer<T>> {
         let mut buffer = self.alloc_uninit(source.host().len())?;
         self.memcpy_htod(source, &mut buffer)?;
@@ -107,7 +107,7 @@ impl Stream {
     /// The values of device memory, complete when this returns.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or what earlier work on the stream ran into.
+    /// [`Error::WrongDevice`], or errors of earlier work on the stream.
     pub fn clone_dtoh<T: DeviceElement>(&self, source: &impl DeviceSlice<T>) -> Result<Vec<T>> {
         let mut values = bytemuck::zeroed_vec(source.len());
         self.memcpy_dtoh(source, &mut values)?;
@@ -117,7 +117,7 @@ impl Stream {
     /// A new buffer with the values of another on the same device.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::WrongDevice`], [`Error::OutOfMemory`], or errors of the driver.
     pub fn clone_dtod<T: DeviceElement>(&self, source: &impl DeviceSlice<T>) -> Result<Buffer<T>> {
         let mut buffer = self.alloc_uninit(source.len())?;
         self.memcpy_dtod(source, &mut buffer)?;
@@ -127,15 +127,15 @@ impl Stream {
     /// Sets every value to zero.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or what the driver reports.
+    /// [`Error::WrongDevice`], or errors of the driver.
     pub fn memset_zeros<T: DeviceElement>(&self, dst: &mut impl DeviceSliceMut<T>) -> Result<()> {
         self.fill(dst, 0)
     }
 
-    /// Sets every byte to 0xFF, as [`Stream::alloc_poisoned`] does.
+    /// Sets every byte to 0xFF, like [`Stream::alloc_poisoned`].
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or what the driver reports.
+    /// [`Error::WrongDevice`], or errors of the driver.
     pub fn poison<T: DeviceElement>(&self, dst: &mut impl DeviceSliceMut<T>) -> Result<()> {
         self.fill(dst, 0xFF)
     }
@@ -158,7 +158,7 @@ impl Stream {
     /// when this returns, from ordinary memory it is finished.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::WrongDevice`], or what the driver reports.
+    /// [`Error::Length`], [`Error::WrongDevice`], or errors of the driver.
     pub fn memcpy_htod<T: DeviceElement>(
         &self,
         source: &(impl HostSlice<T> + ?Sized),
@@ -177,7 +177,7 @@ impl Stream {
     /// when this returns (its `as_slice` waits), into ordinary memory it is finished.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::WrongDevice`], or what earlier work on the stream ran into.
+    /// [`Error::Length`], [`Error::WrongDevice`], or errors of earlier work on the stream.
     pub fn memcpy_dtoh<T: DeviceElement>(
         &self,
         source: &impl DeviceSlice<T>,
@@ -194,7 +194,7 @@ impl Stream {
     /// Queues a copy inside the device; the lengths must be equal.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::WrongDevice`], or what the driver reports.
+    /// [`Error::Length`], [`Error::WrongDevice`], or errors of the driver.
     pub fn memcpy_dtod<T: DeviceElement>(
         &self,
         source: &impl DeviceSlice<T>,
@@ -215,13 +215,13 @@ impl Stream {
         })
     }
 
-    /// Queues a copy between the memories of two devices of one host, one of which may be the stream's own; the lengths must be equal.
-    /// Nothing orders it with work on the other device but events: let this stream wait for what made the source and for what still uses
-    /// the destination, and the other device's for the copy ([`Stream::wait`]).
+    /// Queues a copy between the memories of two devices of one host, one of which may be the stream's own; the lengths must be
+    /// equal. Only events order it with work on the other device: let this stream wait for the source's producer and for the last use
+    /// of the destination, and the other device's for the copy ([`Stream::wait`]).
     ///
     /// # Errors
-    /// [`Error::Length`]; [`Error::WrongDevice`] if a buffer is on another kind of device or another simulated host; what the driver
-    /// reports.
+    /// [`Error::Length`]; [`Error::WrongDevice`] if a buffer is on another kind of device or another simulated host; errors of the
+    /// driver.
     pub fn memcpy_peer<T: DeviceElement>(
         &self,
         source: &impl DeviceSlice<T>,
@@ -241,7 +241,7 @@ impl Stream {
     /// Marks this point of the stream.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub fn record_event(&self) -> Result<Event> {
         let owner = self.device.id();
         if let Some(branch) = self.branch() {
@@ -257,11 +257,11 @@ impl Stream {
         Ok(Event { owner, mark: Mark::Queue(mark) })
     }
 
-    /// Lets work queued from here on begin only when `event` has been reached, which may be one of another device of the same host.
+    /// Lets later work begin only when `event` has been reached, which may be one of another device of the same host.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`]; [`Error::Capture`] if one of the two belongs to a capture and the other does not; what the driver
-    /// reports.
+    /// [`Error::WrongDevice`]; [`Error::Capture`] if one of the two belongs to a capture and the other does not; errors of the
+    /// driver.
     pub fn wait(&self, event: &Event) -> Result<()> {
         let refused = |reason: &str| Err(Error::Capture { operation: WAIT, reason: reason.to_owned() });
         match (self.branch(), &event.mark) {
@@ -278,10 +278,10 @@ impl Stream {
         }
     }
 
-    /// Lets work queued from here on begin only when all that `other` has now is done.
+    /// Lets later work begin only when all current work of `other` is done.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or what the driver reports.
+    /// [`Error::WrongDevice`], or errors of the driver.
     pub fn join(&self, other: &Stream) -> Result<()> {
         self.wait(&other.record_event()?)
     }
@@ -289,7 +289,7 @@ impl Stream {
     /// Waits until the stream is empty.
     ///
     /// # Errors
-    /// What went wrong in its work; a kernel's fault on a GPU surfaces here.
+    /// Errors of its work; a kernel's fault on a GPU surfaces here.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_in_capture("waiting for a stream", NOTHING_RUNS)?;
         on_either!(&self.queue, queue => queue.synchronize())
@@ -307,10 +307,10 @@ impl Stream {
         on_either!(&self.queue, queue => memory.region().on(queue, operation).map(drop))
     }
 
-    /// Calls `queue` with the address of memory that what it queues on this stream only reads.
+    /// Calls `queue` with the address of memory that its work on this stream only reads.
     ///
     /// # Errors
-    /// As [`Stream::expect_own`]; [`Error::Unsupported`] on the simulator.
+    /// Errors of [`Stream::expect_own`]; [`Error::Unsupported`] on the simulator.
     pub fn with_address<T: DeviceElement, R>(
         &self,
         operation: &'static str,
@@ -327,7 +327,7 @@ impl Stream {
     /// [`Stream::with_address`] for memory that is written too.
     ///
     /// # Errors
-    /// As [`Stream::with_address`].
+    /// Same as [`Stream::with_address`].
     pub fn with_address_mut<T: DeviceElement, R>(
         &self,
         operation: &'static str,
@@ -381,7 +381,7 @@ impl Event {
     /// Waits until the stream has reached the mark.
     ///
     /// # Errors
-    /// What went wrong in the work before it.
+    /// Errors of the work before it.
     pub fn synchronize(&self) -> Result<()> {
         match &self.mark {
             #[cfg(feature = "cuda")]
@@ -415,7 +415,7 @@ impl Event {
         }
     }
 
-    /// What the simulator executed from this mark to `end`; `None` on a GPU.
+    /// Counts of the simulator from this mark to `end`; `None` on a GPU.
     pub fn counts_until(&self, end: &Event) -> Option<Counts> {
         match (&self.mark, &end.mark) {
             (Mark::Queue(Handle::Sim(start)), Mark::Queue(Handle::Sim(later))) if self.owner == end.owner => {

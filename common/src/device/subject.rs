@@ -1,8 +1,8 @@
-//! The one kernel file that a process is about: what its launches cost, and which rules they break.
+//! The one kernel file under study in a process: the costs of its launches, and the rules they break.
 //!
-//! A server that lets a reader edit kernels runs each version in a process of its own, by the code that checks the course's own kernel.
-//! That code knows nothing of it: every simulator of such a process keeps what it counts and finds in kernels of this file here. A
-//! finding doesn't end the run then, so that the values are compared too.
+//! A server that lets a reader edit kernels runs each version in a process of its own, by the code that checks the course's own
+//! kernel. That code is not involved: every simulator of such a process keeps its counts and findings in kernels of this file
+//! here. A finding doesn't end the run then, so that the values are compared too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use super::kernel::Kernel;
 use crate::compile::KernelSource;
 use crate::error::{Error, Result};
 
-/// Warp instructions of a block that are recorded.
+/// Maximum warp instructions of a block that are recorded.
 const MOST_STEPS: usize = 1500;
-/// Launches of a kernel that are recorded; the first that executes the most instructions of the file is kept.
+/// Number of launches of a kernel that are recorded; the first that executes the most instructions of the file is kept.
 const RECORDED: u64 = 4;
-/// Findings of different kinds or lines that are kept.
+/// Maximum findings of different kinds or lines that are kept.
 const MOST_FINDINGS: usize = 50;
 
 static SUBJECT: OnceLock<Subject> = OnceLock::new();
@@ -33,34 +33,34 @@ pub struct Subject {
 
 #[derive(Default)]
 struct Seen {
-    /// The labels of the modules that are made from the file.
+    /// Labels of the modules made from the file.
     modules: BTreeSet<String>,
     kernels: BTreeMap<String, Tally>,
     findings: Vec<Finding>,
     traces: BTreeMap<String, Trace>,
 }
 
-/// What the launches of a kernel cost together.
+/// Costs of all launches of a kernel together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// How many there were.
+    /// Number of launches.
     pub launches: u64,
-    /// What the profiler counted.
+    /// Counts of the profiler.
     pub counters: Counters,
 }
 
-/// A rule that was broken, at one line.
+/// A broken rule, at one line.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The first of them; its count is that of all launches.
+    /// The first occurrence; its count is that of all launches.
     pub fault: Fault,
     /// The diagnostic.
     pub rendered: String,
 }
 
 impl Subject {
-    /// Makes `file`, relative to the workspace and with `/`, the subject of this process. Its simulators may take `host_memory` bytes of
-    /// the host for a launch. Until [`Subject::with_company`] other kernels are [`Error::Unsupported`], which ladders pass over.
+    /// Makes `file`, relative to the workspace and with `/`, the subject of this process. Its simulators may take `host_memory` bytes
+    /// of the host for a launch. Until [`Subject::with_company`] other kernels are [`Error::Unsupported`], which ladders skip.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the process has a subject.
@@ -75,7 +75,7 @@ impl Subject {
         SUBJECT.get()
     }
 
-    /// Lets other kernels run too, for a file that is only used beside them; forgets what was seen without them.
+    /// Lets other kernels run too, for a file that is only used beside them; forgets earlier observations.
     pub fn with_company(&self) {
         self.is_alone.store(false, Ordering::Relaxed);
         let mut seen = self.seen();
@@ -84,22 +84,22 @@ impl Subject {
         seen.traces.clear();
     }
 
-    /// By the kernel's name, those that have been launched.
+    /// Launched kernels, by name.
     pub fn kernels(&self) -> BTreeMap<String, Tally> {
         self.seen().kernels.clone()
     }
 
-    /// The rules that were broken, in order; faults that ended a launch are among them.
+    /// Broken rules, in order; faults that ended a launch are among them.
     pub fn findings(&self) -> Vec<Finding> {
         self.seen().findings.clone()
     }
 
-    /// By the kernel's name, what the first block of one of the first launches did.
+    /// Traces by the kernel's name: the first block of one of the first launches.
     pub fn traces(&self) -> BTreeMap<String, Trace> {
         self.seen().traces.clone()
     }
 
-    /// What is to be recorded of the next launch of a kernel.
+    /// Trace to record of the next launch of a kernel.
     pub(super) fn wanted_trace(&self, kernel: &Kernel) -> Option<TraceRequest> {
         let launches = self.seen().kernels.get(kernel.name()).map_or(0, |tally| tally.launches);
         let source = kernel.source().map(str::to_owned);
@@ -111,7 +111,7 @@ impl Subject {
         self.host_memory
     }
 
-    /// Notes a module that is to be loaded, or refuses it.
+    /// Registers a module that is to be loaded, or refuses it.
     pub(super) fn admit(&self, source: &KernelSource, device: impl FnOnce() -> String) -> Result<()> {
         if source.is_made_from(&self.file)? {
             self.seen().modules.insert(source.label());
@@ -130,8 +130,8 @@ impl Subject {
         self.seen().modules.contains(kernel.module_name())
     }
 
-    /// Keeps what a launch cost and found. What is left in `observation` ends the run: to launch such a kernel again would take as long
-    /// again.
+    /// Keeps a launch's costs and findings. Findings left in `observation` end the run: to launch such a kernel again would take as
+    /// long again.
     pub(super) fn note(&self, kernel: &Kernel, observation: &mut Observation) {
         let mut seen = self.seen();
         let tally = seen.kernels.entry(kernel.name().to_owned()).or_default();
@@ -174,7 +174,7 @@ impl Seen {
     }
 }
 
-/// Whether a launch that breaks this rule takes as long as it may.
+/// Whether a launch that breaks this rule takes as long as it is allowed to.
 fn is_long(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Budget | FaultKind::TimeLimit | FaultKind::MemoryLimit | FaultKind::Deadlock)
 }

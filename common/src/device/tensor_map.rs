@@ -1,4 +1,4 @@
-//! Tensor maps: what bulk copies of Hopper GPUs (`cp.async.bulk.tensor`) have to know of a tensor in a buffer.
+//! Tensor maps: properties of a tensor in a buffer that bulk copies of Hopper GPUs (`cp.async.bulk.tensor`) need.
 
 use super::arguments::{Arguments, KernelArg, Slot};
 use super::backend::Backend;
@@ -9,7 +9,7 @@ use super::stream::Stream;
 use super::tensor_map_config::{Encoded, TensorMapConfig};
 use crate::error::{Error, Result};
 
-/// What messages call the making of a map.
+/// Name of the making of a map in messages.
 const ENCODE: &str = "making a tensor map";
 
 /// A map of a buffer that a kernel reads: its parameter is a `const __grid_constant__ CUtensorMap`.
@@ -46,7 +46,7 @@ impl Stream {
     /// A map of a buffer that kernels write.
     ///
     /// # Errors
-    /// As [`Stream::tensor_map`].
+    /// Same as [`Stream::tensor_map`].
     pub fn tensor_map_mut<'b, T: DeviceElement>(
         &self,
         buffer: &'b mut impl DeviceSliceMut<T>,

@@ -2,8 +2,8 @@
 
 pub use ptx_sim::{Interleave, OutsideFill, Swizzle, TensorElement, TensorWindow};
 
-/// A tensor of one to five dimensions, fastest first, and how copies take parts of it: the arguments of
-/// `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`, but for the address.
+/// A tensor of one to five dimensions, fastest first, and the parts that copies move: the arguments of
+/// `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`, without the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMapConfig {
     /// Type of the elements.
@@ -12,15 +12,15 @@ pub struct TensorMapConfig {
     pub extents: Vec<u64>,
     /// Bytes from one element to the next along each dimension but the first.
     pub strides: Vec<u64>,
-    /// What one copy moves.
+    /// Elements that one copy moves.
     pub window: TensorWindow,
     /// Step between copied elements along each dimension, 1 to 8.
     pub element_strides: Vec<u32>,
-    /// Whether channels stand in slices of their own.
+    /// Whether channels are in slices of their own.
     pub interleave: Interleave,
-    /// How a box lies in shared memory.
+    /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
-    /// What stands where a box is outside the tensor.
+    /// Contents of a box outside the tensor.
     pub fill: OutsideFill,
 }
 
@@ -65,7 +65,7 @@ impl TensorMapConfig {
     }
 }
 
-/// 128 bytes, aligned as the driver wants them.
+/// 128 bytes, aligned for the driver.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Encoded(pub(super) [u64; 16]);

@@ -24,12 +24,12 @@ impl F8E4M3 {
         F8E4M3(bits)
     }
 
-    /// Its bits.
+    /// Bits of the value.
     pub const fn to_bits(self) -> u8 {
         self.0
     }
 
-    /// The nearest value, ties to even; beyond ±448, infinity included, ±448. As PTX's `cvt.rn.satfinite.e4m3x2`.
+    /// The nearest value, ties to even; beyond ±448, infinity included, ±448. Same as PTX's `cvt.rn.satfinite.e4m3x2`.
     pub fn from_f64(x: f64) -> F8E4M3 {
         if x.is_nan() {
             return F8E4M3::NAN;
@@ -57,7 +57,7 @@ impl F8E4M3 {
 }
 
 impl PartialEq for F8E4M3 {
-    /// As numbers: zeros are equal, NaNs are not.
+    /// Compares as numbers: zeros are equal, NaNs are not.
     fn eq(&self, other: &F8E4M3) -> bool {
         self.to_f64() == other.to_f64()
     }

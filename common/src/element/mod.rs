@@ -1,6 +1,6 @@
-//! The types that values of a tensor have, and the order in which they lie in memory. [`crate::tensor`] hands them on.
+//! Types of a tensor's values, and their order in memory. [`crate::tensor`] re-exports them.
 //!
-//! This is below errors and devices, which both name them.
+//! This module is below errors and devices, which both use it.
 
 mod f8;
 
@@ -13,14 +13,15 @@ pub use f8::F8E4M3;
 
 /// A type of values: at run time an [`ElementType`].
 pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq {
-    /// Which one it is.
+    /// The type at run time.
     const TYPE: ElementType;
 
     /// The value, exactly.
     fn to_f64(self) -> f64;
 
-    /// The nearest value, ties to even; for the value of any other element type the result is rounded once. What is too large
-    /// becomes infinity in `f32`, `f16` and `bf16`, and the largest value of its sign in the others. NaN becomes 0 in integers.
+    /// The nearest value, ties to even; for the value of any other element type the result is rounded once. Too large values
+    /// become infinity in `f32`, `f16` and `bf16`, and the largest value of their sign in the others. NaN becomes 0 in
+    /// integers.
     fn from_f64(x: f64) -> Self;
 
     /// The slice, if it is of this type.
@@ -118,7 +119,7 @@ elements! {
 }
 
 /// `x` as f32, with the last bit set if it lies between two of them: so rounding the result to fewer bits, which looks at that
-/// bit, gives what rounding `x` at once would give. (`half` drops the lower half of an f64.)
+/// bit, gives the same as rounding `x` at once. (`half` drops the lower half of an f64.)
 fn to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest) == x || x.is_nan() {
@@ -128,7 +129,7 @@ fn to_odd(x: f64) -> f32 {
     f32::from_bits((nearest.to_bits() - u32::from(beyond)) | 1)
 }
 
-/// `$body` with the type `$T` that an [`ElementType`] stands for.
+/// Expands to `$body` with the type `$T` of an [`ElementType`].
 macro_rules! with_element {
     ($element:expr, $T:ident => $body:expr) => {
         with_element!(@ $element, $T => $body; F32 f32, F16 half::f16, BF16 half::bf16, F8E4M3 F8E4M3, I8 i8, I32 i32)
@@ -144,7 +145,7 @@ macro_rules! with_element {
 }
 pub(crate) use with_element;
 
-/// `$body` with the vector `$values` of whichever type it has.
+/// Expands to `$body` with the vector `$values` in its own type.
 macro_rules! with_values {
     ($host:expr, $values:ident => $body:expr) => {
         match $host {
@@ -167,7 +168,7 @@ impl HostValues {
         with_values!(self, values => of(values))
     }
 
-    /// The same values in another type, as [`Element::from_f64`] rounds them.
+    /// The same values in another type, rounded like [`Element::from_f64`].
     pub(crate) fn convert(&self, element: ElementType) -> HostValues {
         /// Values that one thread converts at a time.
         const PART: usize = 1 << 14;
@@ -199,11 +200,11 @@ impl HostValues {
     }
 }
 
-/// The order in which the values of an image tensor \[N, C, H, W\] lie in memory. Its shape is written in this order whatever the
-/// format; PyTorch calls the formats `contiguous_format` and `channels_last`.
+/// The order of the values of an image tensor \[N, C, H, W\] in memory. Its shape is written in this order whatever the format;
+/// PyTorch calls the formats `contiguous_format` and `channels_last`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryFormat {
-    /// Row-major: a channel's pixels side by side. The only one for tensors with another number of dimensions than 4.
+    /// Row-major: a channel's pixels side by side. The only one for tensors without exactly 4 dimensions.
     #[default]
     Nchw,
     /// A pixel's channels side by side.

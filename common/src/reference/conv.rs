@@ -33,7 +33,7 @@ impl Conv2dParams {
     }
 
     /// \[N, out_channels, out_height, out_width\] for an input \[N, C, H, W\] and a weight \[out_channels, C / groups, R, S\]:
-    /// ⌊(H + 2·padding − dilation·(R − 1) − 1) / stride⌋ + 1, as PyTorch's `Conv2d` documents it.
+    /// ⌊(H + 2·padding − dilation·(R − 1) − 1) / stride⌋ + 1, as documented for PyTorch's `Conv2d`.
     ///
     /// # Errors
     /// [`Error::Shape`] if channels and groups do not fit, or the window is larger than the padded image.
@@ -162,7 +162,7 @@ impl<'a> Conv2d<'a> {
 /// The convolution (cross-correlation) of an input \[N, C, H, W\] with a weight \[out_channels, C / groups, R, S\].
 ///
 /// # Errors
-/// [`Error::Shape`], as [`Conv2dParams::output_shape`]; [`Error::Invalid`] if a tensor is on a device.
+/// [`Error::Shape`], see [`Conv2dParams::output_shape`]; [`Error::Invalid`] if a tensor is on a device.
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Reference> {
     let conv = Conv2d::new(input, weight, bias, params)?;
     Ok(Reference::collect(conv.len(), conv.terms(), |i| conv.sum(i)))
@@ -171,7 +171,7 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
 /// The outputs of [`conv2d`] at `indices` of the output.
 ///
 /// # Errors
-/// As [`conv2d`], or if an index is outside the output.
+/// Errors of [`conv2d`], or if an index is outside the output.
 pub fn conv2d_at(
     input: &Tensor,
     weight: &Tensor,
@@ -187,7 +187,7 @@ pub fn conv2d_at(
 /// [`conv2d`] in plain f32 on every core, one loop per dimension: the CPU's row in the tables.
 ///
 /// # Errors
-/// As [`conv2d`].
+/// Same as [`conv2d`].
 pub fn conv2d_f32(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
     let conv = Conv2d::new(input, weight, bias, params)?;
     let values = parallel::collect(conv.len(), &|i| {

@@ -60,7 +60,7 @@ pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Reference> {
 /// [`batch_norm`] in plain f32.
 ///
 /// # Errors
-/// As [`batch_norm`].
+/// Same as [`batch_norm`].
 pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     let channels = norm.channels(input)?;
     let [_, c, h, w] = input.dims4()?;
@@ -77,28 +77,29 @@ pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
 pub struct Statistics {
     /// Σ x / M over the M = N·H·W values of a channel.
     pub mean: Vec<f64>,
-    /// Σ (x − mean)² / M: biased, as normalisation uses it.
+    /// Σ (x − mean)² / M: biased, as in normalisation.
     pub variance: Vec<f64>,
     /// The largest |x|.
     largest: f64,
 }
 
 impl Statistics {
-    /// For means by sums or by merging, where a value takes part in at most `depth` additions or merges: a merge rounds the
-    /// running mean, of at most max |x|, three times; a sum is rounded once per addition and once by the division.
+    /// Tolerance of means by sums or by merging, where a value takes part in at most `depth` additions or merges: a merge
+    /// rounds the running mean, of at most max |x|, three times; a sum is rounded once per addition and once by the
+    /// division.
     pub fn mean_tolerance(&self, depth: usize) -> Tolerance {
         Tolerance::elementwise(3 * depth + 3, self.largest)
     }
 
-    /// For variances as Σ x² / M − mean², where a value takes part in at most `depth` additions. Both terms are of the order of
-    /// max x², and their errors scale with that, however small the difference is: a square and `depth` additions for the first,
-    /// the square of a mean with `depth + 1` roundings for the second, and the subtraction.
+    /// Tolerance of variances as Σ x² / M − mean², where a value takes part in at most `depth` additions. Both terms are of the
+    /// order of max x², and their errors scale with that, however small the difference is: a square and `depth` additions for
+    /// the first, the square of a mean with `depth + 1` roundings for the second, and the subtraction.
     pub fn variance_tolerance_of_squares(&self, depth: usize) -> Tolerance {
         Tolerance::elementwise(3 * depth + 8, self.largest * self.largest)
     }
 
-    /// For variances by merging counts, means and squared distances (Welford; Chan, Golub and LeVeque, "Algorithms for Computing
-    /// the Sample Variance", 1983), where a value takes part in at most `depth` merges.
+    /// Tolerance of variances by merging counts, means and squared distances (Welford; Chan, Golub and LeVeque, "Algorithms for
+    /// Computing the Sample Variance", 1983), where a value takes part in at most `depth` merges.
     ///
     /// Each mean is off by at most η = [`Statistics::mean_tolerance`]. Merging parts of a and b values at a distance δ adds
     /// w·δ², w = a·b / (a + b), and all these add up to M·variance. Each δ is off by 2η at most, so the sum is off by Σ

@@ -19,8 +19,8 @@ pub struct MaxPool2d {
 }
 
 impl MaxPool2d {
-    /// \[N, C, out_height, out_width\] for an input \[N, C, H, W\]: ⌊(H + 2·padding − window) / stride⌋ + 1, as PyTorch's
-    /// `MaxPool2d` documents it.
+    /// \[N, C, out_height, out_width\] for an input \[N, C, H, W\]: ⌊(H + 2·padding − window) / stride⌋ + 1, as documented
+    /// for PyTorch's `MaxPool2d`.
     ///
     /// # Errors
     /// [`Error::Shape`] if window or stride is 0, the padding more than half a window, or the window larger than the padded image.
@@ -53,7 +53,7 @@ impl MaxPool2d {
 /// kernel must give the same bits.
 ///
 /// # Errors
-/// [`Error::Shape`], as [`MaxPool2d::output_shape`]; [`Error::Invalid`] if the tensor is on a device.
+/// [`Error::Shape`], see [`MaxPool2d::output_shape`]; [`Error::Invalid`] if the tensor is on a device.
 pub fn max_pool2d(input: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
     let shape @ [_, _, out_height, out_width] = pool.output_shape(input)?;
     let [_, _, height, width] = input.dims4()?;
@@ -69,8 +69,8 @@ pub fn max_pool2d(input: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
     Tensor::from_vec(&shape, output)
 }
 
-/// The mean of each cell of an input \[N, C, H, W\] that is divided into `out` cells in y and x, as PyTorch's
-/// `AdaptiveAvgPool2d` does: cell i along a side of n begins at ⌊i·n / out⌋ and ends before ⌈(i + 1)·n / out⌉.
+/// The mean of each cell of an input \[N, C, H, W\] that is divided into `out` cells in y and x, like PyTorch's
+/// `AdaptiveAvgPool2d`: cell i along a side of n begins at ⌊i·n / out⌋ and ends before ⌈(i + 1)·n / out⌉.
 ///
 /// # Errors
 /// [`Error::Shape`] if the image or `out` has a side of 0; [`Error::Invalid`] if the tensor is on a device.

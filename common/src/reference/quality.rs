@@ -1,4 +1,4 @@
-//! How much alike two pictures are.
+//! Similarity of two pictures.
 
 use crate::Tensor;
 use crate::error::{Error, Result, ShapeError};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result, ShapeError};
 /// Side of the window, and the standard deviation of its weights, in pixels.
 const WINDOW: usize = 11;
 const SIGMA: f64 = 1.5;
-/// What keeps quotients of next to nothing apart from 0/0, as a part of the range of values.
+/// Constants that keep tiny quotients apart from 0/0, as a fraction of the range of values.
 const K: [f64; 2] = [0.01, 0.03];
 
 /// Weights of a window's rows and columns: a Gaussian with the sum 1.
@@ -17,18 +17,19 @@ fn weights() -> [f64; WINDOW] {
     std::array::from_fn(|at| gaussian(at) / sum)
 }
 
-/// The mean structural similarity of two images \[…, H, W\] on the host, whose values span `range`: 1 for the same, about 0 for
-/// unrelated ones. In f64, over all windows of 11 × 11 pixels that lie inside, of all channels (Wang, Bovik, Sheikh and Simoncelli,
-/// "Image Quality Assessment: From Error Visibility to Structural Similarity", 2004, with their constants):
+/// The mean structural similarity of two images \[…, H, W\] on the host, whose values span `range`: 1 for equal ones, about 0 for
+/// unrelated ones. In f64, over all windows of 11 × 11 pixels that lie inside, of all channels (Wang, Bovik, Sheikh and
+/// Simoncelli, "Image Quality Assessment: From Error Visibility to Structural Similarity", 2004, with their constants):
 ///
 /// ```text
 /// SSIM = (2·μₓ·μᵧ + C₁)·(2·σₓᵧ + C₂) / ((μₓ² + μᵧ² + C₁)·(σₓ² + σᵧ² + C₂))     C = (0.01·range)², (0.03·range)²
 /// ```
 ///
-/// with means and covariances weighted by a Gaussian of 1.5 pixels. Sides below 11 get a window as large as they are.
+/// with means and covariances weighted by a Gaussian of 1.5 pixels. Sides below 11 get a window of their own size.
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes differ or have no two sides, [`Error::Invalid`] if a tensor is on a device or empty.
+/// [`Error::Shape`] if the shapes differ or have fewer than two sides, [`Error::Invalid`] if a tensor is on a device or
+/// empty.
 pub fn structural_similarity(image: &Tensor, reference: &Tensor, range: f64) -> Result<f64> {
     image.expect_shape("structural similarity", reference.shape())?;
     let &[.., height, width] = image.shape() else {

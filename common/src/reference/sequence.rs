@@ -10,7 +10,7 @@ use crate::parallel;
 pub struct Bounded {
     /// The results, in the order of the operation's output.
     pub values: Vec<f64>,
-    /// Derived in the doc of each operation.
+    /// The derivation is in the doc of each operation.
     pub tolerance: Tolerance,
 }
 
@@ -43,7 +43,7 @@ impl LayerNorm<'_> {
     }
 }
 
-/// The last dimension.
+/// Size of the last dimension.
 ///
 /// # Errors
 /// [`Error::Shape`] if there is none.
@@ -61,7 +61,7 @@ pub(crate) fn columns_of(operation: &str, input: &Tensor) -> Result<usize> {
 /// |x − mean|·(ρ + γ(6)) + η·(1 + ρ + γ(6)), and by γ(1) of its own size plus |β|.
 ///
 /// # Errors
-/// [`Error::Shape`], as [`LayerNorm::columns`]; [`Error::Invalid`] if a tensor is on a device.
+/// [`Error::Shape`], see [`LayerNorm::columns`]; [`Error::Invalid`] if a tensor is on a device.
 pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Bounded> {
     let columns = norm.columns(input)?;
     let (weight, bias) = (norm.weight.as_slice()?, norm.bias.as_slice()?);
@@ -214,7 +214,7 @@ impl AttentionSize {
 /// a factor of e^σ, and the weight by e^(2σ) and `softmax_bound`; the sum over T weights adds γ(T) of Σ weight·|v|.
 ///
 /// # Errors
-/// [`Error::Shape`], as [`AttentionSize::of`]; [`Error::Invalid`] if the tensor is on a device.
+/// [`Error::Shape`], see [`AttentionSize::of`]; [`Error::Invalid`] if the tensor is on a device.
 pub fn attention(qkv: &Tensor, heads: usize) -> Result<Bounded> {
     let AttentionSize { batch, tokens, .. } = AttentionSize::of(qkv, heads)?;
     attention_at(qkv, heads, &(0..batch * tokens).collect::<Vec<_>>())
@@ -223,7 +223,7 @@ pub fn attention(qkv: &Tensor, heads: usize) -> Result<Bounded> {
 /// The outputs \[n, C\] of [`attention`] for n of its B · T tokens, counted over all images.
 ///
 /// # Errors
-/// As there; [`Error::Shape`] if there is no such token.
+/// Same as there; [`Error::Shape`] if there is no such token.
 pub fn attention_at(qkv: &Tensor, heads: usize, at: &[usize]) -> Result<Bounded> {
     let size = AttentionSize::of(qkv, heads)?;
     let AttentionSize { batch, tokens, channels, .. } = size;

@@ -1,4 +1,4 @@
-//! Matrix products as tensor cores make them: what they may lose, derived.
+//! Matrix products of tensor cores: their possible losses, derived.
 
 use super::{Gemm, Reference, elementwise};
 use crate::check::{F32_ROUND_OFF, Tolerance};
@@ -23,7 +23,7 @@ impl Activation {
     /// All of them.
     pub const ALL: [Activation; 4] = [Activation::None, Activation::Relu, Activation::Gelu, Activation::Silu];
 
-    /// Of one value.
+    /// The activation of one value.
     pub fn of(self, x: f64) -> f64 {
         match self {
             Activation::None => x,
@@ -35,13 +35,13 @@ impl Activation {
     }
 }
 
-/// How tensor cores add up products of a type, by what an H200 was seen to do (`ptx-sim`'s `matrix` has the same).
+/// Addition of products of a type on tensor cores, as observed on an H200 (`ptx-sim`'s `matrix` has the same).
 ///
-/// Products are exact. An addition takes several of them and the sum so far, aligned to the largest: of each, what lies more than
-/// `kept` bits below the largest's power of two is cut off. The result is cut to `result` bits of fraction.
+/// Products are exact. An addition takes several of them and the sum so far, aligned to the largest: bits of each that lie more
+/// than `kept` bits below the largest's power of two are cut off. The result is cut to `result` bits of fraction.
 #[derive(Clone, Copy, Debug)]
 struct Adder {
-    /// Products per addition, at least.
+    /// Minimum number of products per addition.
     width: usize,
     kept: i32,
     result: i32,
@@ -55,17 +55,17 @@ impl Adder {
         }
     }
 
-    /// Of the sum of all magnitudes: what a sum of `terms` products may be off by.
+    /// Maximum error of a sum of `terms` products, relative to the sum of all magnitudes.
     fn loss(self, terms: usize) -> f64 {
         let additions = terms.div_ceil(self.width) as f64;
         additions * ((self.width + 1) as f64 * 2f64.powi(-self.kept) + 2f64.powi(-self.result))
     }
 }
 
-/// C = activation(scale · (alpha · A·B) + shift + residual), of A and B in one of the types that tensor cores take.
+/// C = activation(scale · (alpha · A·B) + shift + residual), with A and B in one of the types of tensor cores.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorGemm<'a> {
-    /// The product, with its alpha and no more; its A and B are exactly what the kernel reads, as f32.
+    /// The product, with its alpha and nothing else; its A and B are the exact inputs of the kernel, as f32.
     pub product: Gemm<'a>,
     /// \[N\], times each column.
     pub scale: Option<&'a [f32]>,
@@ -82,13 +82,13 @@ pub struct TensorGemm<'a> {
 }
 
 impl<'a> TensorGemm<'a> {
-    /// The product alone.
+    /// Only the product.
     pub fn new(product: Gemm<'a>, input: ElementType, output: ElementType) -> TensorGemm<'a> {
         let (scale, shift, residual, activation) = (None, None, None, Activation::None);
         TensorGemm { product, scale, shift, residual, activation, input, output }
     }
 
-    /// Every output, and how far a kernel's may be from it.
+    /// Every output, and the tolerance for a kernel's.
     ///
     /// # Errors
     /// [`Error::Shape`] if a slice's length does not match M, N, K.
@@ -101,7 +101,7 @@ impl<'a> TensorGemm<'a> {
     /// The outputs at `indices` of C.
     ///
     /// # Errors
-    /// As [`TensorGemm::all`], or if an index is outside C.
+    /// Errors of [`TensorGemm::all`], or if an index is outside C.
     pub fn at(&self, indices: &[usize]) -> Result<(Reference, Tolerance)> {
         self.finish(self.product.at(indices)?, indices.iter().copied())
     }
@@ -124,12 +124,12 @@ impl<'a> TensorGemm<'a> {
         Ok((product, tolerance))
     }
 
-    /// What a kernel may be off by, if the magnitudes of a sum's products add up to at most `magnitude`:
+    /// Maximum error of a kernel, if the magnitudes of a sum's products add up to at most `magnitude`:
     ///
-    /// - of integers nothing;
+    /// - for integers nothing;
     /// - each factor of tf32 is an f32 without its last 13 bits, 2⁻¹⁰ of it at most, so a product is off by 2 · 2⁻¹⁰ and a little;
-    /// - what the adder cuts off (`Adder`);
-    /// - the epilogue in f32: four roundings of at most the sum of all magnitudes; of GELU and SiLU the slope, at most 1.13, and
+    /// - the bits that the adder cuts off (`Adder`);
+    /// - the epilogue in f32: four roundings of at most the sum of all magnitudes; for GELU and SiLU the slope, at most 1.13, and
     ///   their own error: GELU's polynomial, ex2.approx and roundings are within 8 roundings, and SiLU's e⁻ˣ, by ex2.approx, and its
     ///   approximate quotient within 16 and 2·|x| more, for the rounding of its argument;
     /// - C's type: half of its last bit, or of the smallest number.
@@ -163,7 +163,7 @@ impl<'a> TensorGemm<'a> {
 mod tests {
     use super::*;
 
-    /// The bounds are known numbers: nobody loosens them unseen.
+    /// The bounds are known numbers, so that no change loosens them unseen.
     #[test]
     fn tolerances_are_those_derived() {
         let (a, b) = ([1.0; 64], [0.5; 64]);

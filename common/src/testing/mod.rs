@@ -1,4 +1,4 @@
-//! What tests of all crates share: one test body for both devices, and kernels with planted mistakes.
+//! Shared parts of all crates' tests: one test body for both devices, and kernels with planted bugs.
 
 pub mod planted;
 
@@ -9,8 +9,8 @@ use crate::compile::KernelSource;
 use crate::device::{DeviceChoice, DeviceGroup, SimOptions};
 
 /// Defines tests that run on both devices: `fn name(device) { … }` becomes the tests `name_sim` and `name_cuda`. The body ends
-/// with a `common::Result<()>`, so that it can use `?`. The simulator sanitises: a race, or a read of what was never written,
-/// fails the test.
+/// with a `common::Result<()>`, so that it can use `?`. The simulator sanitises: a race, or a read of unwritten memory, fails
+/// the test.
 ///
 /// Without a GPU the second one passes and prints why it was skipped; with `REQUIRE_CUDA=1` in the environment it fails.
 ///
@@ -60,7 +60,7 @@ macro_rules! device_test {
 }
 
 /// [`device_test!`] for several devices: `fn name(group, 2) { … }` becomes `name_sim`, on two simulated devices of one host that
-/// sanitise, and `name_cuda`, which is skipped with the reason where there are fewer GPUs.
+/// sanitise, and `name_cuda`, which is skipped with the reason if there are fewer GPUs.
 #[macro_export]
 macro_rules! group_test {
     ($($(#[$attribute:meta])* fn $name:ident($group:ident, $count:literal) $body:block)+) => {
@@ -91,10 +91,10 @@ macro_rules! group_test {
     };
 }
 
-/// The kernel as a program built with `--release` has it that was copied away from its sources: all embedded, and no folder.
+/// The kernel as in a program built with `--release` and copied away from its sources: all embedded, and no folder.
 ///
 /// # Panics
-/// If the folder exists that stands for one that does not.
+/// If the folder that stands for a missing one exists.
 pub fn away_from_sources(source: &KernelSource) -> KernelSource {
     let folder = std::env::temp_dir().join("warp by warp was never built here");
     assert!(!folder.exists(), "{} must not exist", folder.display());
@@ -114,11 +114,12 @@ pub fn sims_for_test(count: u32) -> DeviceGroup {
     DeviceGroup::sim_with(count, SimOptions { sanitize: true, ..SimOptions::default() })
 }
 
-/// That many GPUs, for one test of this process at a time, which keeps the guard until it ends; or `None` after saying why it is
-/// skipped. Kernels that wait for each other across GPUs would wait for ever if two such tests each had one resident on a GPU of two.
+/// That many GPUs, for one test of this process at a time, which keeps the guard until it ends; or `None` after printing why it
+/// is skipped. Kernels that wait for each other across GPUs would wait for ever if two such tests each had one resident on a GPU
+/// of two.
 ///
 /// # Panics
-/// If there are fewer and `REQUIRE_CUDA` is 1, or the number of GPUs that have to be there and as many as `count`.
+/// If there are fewer and `REQUIRE_CUDA` is 1, or a required number of GPUs of at least `count`.
 #[doc(hidden)]
 pub fn gpus_for_test(test: &str, count: u32) -> Option<(DeviceGroup, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -134,10 +135,10 @@ pub fn gpus_for_test(test: &str, count: u32) -> Option<(DeviceGroup, MutexGuard<
     }
 }
 
-/// The first GPU, or `None` after saying why the test is skipped.
+/// The first GPU, or `None` after printing why the test is skipped.
 ///
 /// # Panics
-/// If there is none and `REQUIRE_CUDA` is 1, or the number of GPUs that have to be there.
+/// If there is none and `REQUIRE_CUDA` is 1, or a required number of GPUs.
 #[doc(hidden)]
 pub fn cuda_for_test(test: &str) -> Option<Device> {
     match Device::cuda(0) {

@@ -1,4 +1,4 @@
-//! Kernels with one mistake planted, which the checks must find: what tests the tests.
+//! Kernels with one planted bug, which the checks must find: tests of the tests.
 
 use crate::check::{Mismatch, Report};
 use crate::device::SimOptions;
@@ -7,7 +7,7 @@ use crate::prelude::*;
 /// The kernel with `wrong` in place of `right`, and its headers written into its text, since a text has no directory.
 ///
 /// # Panics
-/// If `right` does not stand there exactly once: the kernel has changed, and the mistake must be planted anew.
+/// If `right` does not occur there exactly once: the kernel has changed, and the bug must be planted anew.
 pub fn planted(source: &KernelSource, right: &str, wrong: &str) -> KernelSource {
     let text = with_headers(source);
     assert_eq!(text.matches(right).count(), 1, "`{right}` in {}", source.label());
@@ -32,7 +32,7 @@ fn with_headers(source: &KernelSource) -> String {
     text
 }
 
-/// True if kernels can be compiled here. Where they cannot, the test `test` is skipped and says so; `REQUIRE_NVRTC=1` makes that a
+/// True if kernels can be compiled here. If not, the test `test` is skipped with a message; `REQUIRE_NVRTC=1` makes that a
 /// failure.
 ///
 /// # Panics
@@ -50,10 +50,10 @@ pub fn compiler(device: &Device, test: &str) -> bool {
     }
 }
 
-/// What was loaded; `None`, with the reason printed, if the GPU lacks what it needs.
+/// The loaded object; `None`, with the reason printed, if the GPU lacks a feature that it needs.
 ///
 /// # Errors
-/// What loading reported, unless it is [`Error::Unsupported`].
+/// Errors of loading other than [`Error::Unsupported`].
 ///
 /// # Panics
 /// If the simulator does not support it.

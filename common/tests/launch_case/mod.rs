@@ -1,4 +1,4 @@
-//! Launches a kernel with the arguments that a test case names, and reads back what it wrote.
+//! Launches a kernel with the arguments of a test case, and reads back its output.
 
 use common::device::Module;
 use common::prelude::*;
@@ -22,7 +22,7 @@ impl Shape {
     }
 }
 
-/// What a parameter of a case is on the device.
+/// A case's parameter on the device.
 enum Argument {
     Value(Vec<u8>),
     Buffer { buffer: Buffer<u8>, read_back: bool },
@@ -31,7 +31,7 @@ enum Argument {
 /// Launches a kernel and reads its `inout` and `out` buffers.
 ///
 /// # Errors
-/// What the device says, as text.
+/// The device's error, as text.
 pub fn launch(device: &Device, module: &Module, name: &str, shape: Shape, args: &[ArgSpec]) -> Result<Outputs> {
     let stream = device.stream();
     let kernel = module.kernel(name)?;

@@ -291,7 +291,7 @@ fn ulp64(value: f64) -> f64 {
     magnitude.next_up() - magnitude
 }
 
-/// A row: its name, the largest error that the CUDA programming guide states (in units in the last place, plus 1 if the
+/// A row: its name, the maximum error stated in the CUDA programming guide (in units in the last place, plus 1 if the
 /// reference itself is only that accurate), the error allowed with `--use_fast_math` (relative plus absolute), and the
 /// reference.
 type Row<'a> = (&'static str, f64, f64, &'a dyn Fn(f64, f64) -> f64);

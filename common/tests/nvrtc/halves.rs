@@ -64,7 +64,8 @@ fn inputs<T: Half>(n: usize, seed: u64, low: f64, high: f64) -> Vec<T> {
     uniform32(n, seed, low, high).into_iter().map(|value| T::round(value.into())).collect()
 }
 
-/// Three inputs of `n` values, and what [`EXACT`] and [`PAIRS`] begin with; `own` gives the rows that follow, from the inputs as f64.
+/// Three inputs of `n` values, and the leading results of [`EXACT`] and [`PAIRS`]; `own` gives the rows that follow, from the
+/// inputs as f64.
 fn arithmetic<T: Half>(
     n: usize,
     seeds: [u64; 3],

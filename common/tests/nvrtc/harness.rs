@@ -1,4 +1,4 @@
-//! Cases and how they are run.
+//! Cases, and running them.
 
 use bytemuck::Pod;
 use common::compile::KernelSource;
@@ -116,7 +116,7 @@ impl Case {
         self
     }
 
-    /// The kernel exists from this architecture on.
+    /// Minimum architecture of the kernel.
     pub fn minimum(mut self, architecture: u32) -> Case {
         self.minimum = architecture;
         self
@@ -149,7 +149,7 @@ impl Case {
         self.exact(poison, rows, expected)
     }
 
-    /// A buffer that holds `start` before and `expected` afterwards.
+    /// A buffer that holds `start` before the launch and `expected` afterwards.
     pub fn inout<T: Pod>(self, start: &[T], expected: &[T]) -> Case {
         assert_eq!(start.len(), expected.len(), "{}", self.kernel);
         self.exact(bytemuck::cast_slice(start).to_vec(), &[], expected)
@@ -186,7 +186,7 @@ impl Case {
         self
     }
 
-    /// Descriptions of what is wrong.
+    /// Descriptions of the errors.
     fn run(&self, device: &Device, kernel: &Kernel, fast: bool) -> Result<Vec<String>> {
         enum Given<'a> {
             Value(&'a [u8]),

@@ -38,7 +38,7 @@ impl Program {
         format!("k{}", self.seed)
     }
 
-    /// A module with this kernel alone.
+    /// A module with only this kernel.
     pub fn ptx(&self) -> String {
         module(std::slice::from_ref(self))
     }
@@ -75,14 +75,14 @@ struct Emitter {
     loops: usize,
 }
 
-/// Where a statement stands.
+/// Context of a statement.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     /// The register `%mN` with the mask of the active lanes.
     mask: usize,
     /// The end of the loop around it.
     end: Option<&'a str>,
-    /// Cross-lane instructions follow in that loop, so its mask must be kept.
+    /// Set if cross-lane instructions follow in that loop, so that its mask must be kept.
     masked: bool,
 }
 
@@ -195,7 +195,7 @@ impl Emitter {
         }
     }
 
-    /// Where the lanes that `%mN` names meet again; they wait for each other if their masks differ.
+    /// Label at which the lanes of `%mN` reconverge; they wait for each other if their masks differ.
     fn join(&mut self, label: &str, masked: bool, mask: usize) {
         line!(self, "{label}:");
         if masked {

@@ -1,15 +1,15 @@
 //! Seeded programs: chooses statements and their operands.
 //!
-//! It avoids what PTX leaves undefined: division by 0, field positions past 255, the payload of NaN, a shuffle from an inactive
-//! lane, the order of threads. Accesses of several threads to the same memory are separated by a barrier, or are commuting
-//! atomics whose cells are never read. Cross-lane instructions name the active lanes, which every branch keeps track of.
+//! It avoids everything that PTX leaves undefined: division by 0, field positions past 255, the payload of NaN, a shuffle from
+//! an inactive lane, the order of threads. Accesses of several threads to the same memory are separated by a barrier, or are
+//! commuting atomics whose cells are never read. Cross-lane instructions name the active lanes, which every branch tracks.
 
 use crate::emit::{GIVES, OWN, TAKES, given_checksums};
 use crate::forms::{BARE_PRODUCTS, BARE_SUMS, FORMS, Form};
 use crate::random::Random;
 use crate::tree::{Code, Kind, Program, Reg, Region, Stmt, Test, canonical, code};
 
-/// Increase it with every change to the program of a seed; the record says which version it was made with.
+/// Increase it with every change to the program of a seed; the record names its version.
 pub const VERSION: u32 = 2;
 
 /// Integer atomics, as `op.type`; all but the last six give the same in any order.
@@ -40,7 +40,7 @@ const SPECIAL: [&str; 15] = [
     "lanemask_gt",
 ];
 
-/// Threads of a block in x and y; in most the last warp is not full, or rows lie across warps.
+/// Threads of a block in x and y; in most the last warp is not full, or rows cross warps.
 const BLOCKS: [[u32; 2]; 11] =
     [[32, 1], [64, 1], [96, 1], [128, 1], [33, 1], [50, 1], [100, 1], [20, 1], [16, 3], [8, 16], [7, 9]];
 
@@ -51,7 +51,8 @@ const IN_MEMORY: [Kind; 10] = [
     Kind::BrainPair,
 ];
 
-/// Forms that move their operands as they are, and `cvt` to tf32, of whose NaN PTX says nothing: no stray NaN for them.
+/// Forms that move their operands unchanged, and `cvt` to tf32, for which PTX does not define NaN: no stray NaN for
+/// them.
 fn keeps_nan(form: &Form) -> bool {
     form.opcode.contains("tf32") || ["selp", "slct", "mov"].iter().any(|name| form.opcode.starts_with(name))
 }
@@ -59,11 +60,11 @@ fn keeps_nan(form: &Form) -> bool {
 /// The context of a statement.
 #[derive(Clone, Copy)]
 struct Place {
-    /// All threads of the block reach it together: barriers are allowed.
+    /// Whether all threads of the block reach it together: barriers are allowed.
     block: bool,
-    /// `%MASK` names the active lanes.
+    /// Whether `%MASK` names the active lanes.
     mask: bool,
-    /// In a kernel, with its memory; a function has only registers.
+    /// Whether it is in a kernel, with its memory; a function has only registers.
     kernel: bool,
     depth: usize,
     loops: usize,
@@ -219,7 +220,7 @@ impl Generator {
         Reg(kind, self.random.below(kind.count().into()) as u8)
     }
 
-    /// Different registers of one kind.
+    /// Distinct registers of one kind.
     fn regs(&mut self, kind: Kind, count: usize) -> Vec<Reg> {
         let first = self.random.below(kind.count().into());
         (0..count).map(|at| Reg(kind, ((first + at) % usize::from(kind.count())) as u8)).collect()
@@ -256,7 +257,7 @@ impl Generator {
 
     // Registers alone
 
-    /// A form of the tables, rows and forms in turn. With `stray_nan` its floats come from memory as they are, NaNs with payload
+    /// A form of the tables, rows and forms in turn. With `stray_nan` its floats come unchanged from memory, NaNs with payload
     /// among them.
     fn form(&mut self, stray_nan: bool) -> Code {
         let table: &'static [Vec<Form>] = if self.random.percent(8) { self.bare } else { &FORMS };
@@ -418,7 +419,7 @@ impl Generator {
         code
     }
 
-    /// A type that memory holds for a register of this kind, its bytes, and how many of it an access takes. Integers may be
+    /// A type in memory for a register of this kind, its bytes, and the numbers of elements of an access. Integers may be
     /// narrower than their registers.
     fn memory_type(&mut self, kind: Kind) -> (&'static str, u32, u32) {
         let types: &[(&str, u32)] = match kind {
@@ -538,7 +539,7 @@ impl Generator {
         code
     }
 
-    /// From the input to this thread's shared memory by `cp.async`. The fence is between it and what the thread did there before.
+    /// From the input to this thread's shared memory by `cp.async`. The fence separates it from the thread's earlier work there.
     fn copy_async(&mut self) -> Code {
         let (bytes, cache) = self.random.pick(&[(4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")]);
         let to = self.random.below((OWN / bytes) as usize) as u32 * bytes;
@@ -625,7 +626,7 @@ impl Generator {
         code
     }
 
-    /// A shuffle. A value from an inactive lane is undefined: then the destination stays as it was.
+    /// A shuffle. A value from an inactive lane is undefined: then the destination is unchanged.
     fn shuffle(&mut self) -> Code {
         let mode = self.random.pick(&["up", "down", "bfly", "idx"]);
         let kind = self.random.pick(&[Kind::Word, Kind::Word, Kind::Single, Kind::HalfPair, Kind::BrainPair]);

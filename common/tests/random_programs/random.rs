@@ -1,4 +1,4 @@
-//! The generator's source of randomness: the same on every platform, for ever.
+//! The generator's source of randomness: the same on every platform, permanently.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
 pub struct Random(u64);

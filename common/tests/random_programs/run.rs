@@ -29,7 +29,7 @@ pub fn simulator() -> Device {
     })
 }
 
-/// Runs `program` out of a module that has its kernel.
+/// Runs `program` from a module that contains its kernel.
 pub fn run_in(device: &Device, module: &Module, program: &Program) -> Result<Outputs> {
     let ([gx, gy], [bx, by]) = (program.grid, program.block);
     let shape = Shape { grid: [gx, gy, 1], block: [bx, by, 1], shared: 0 };
@@ -58,7 +58,7 @@ pub fn hash(outputs: &Outputs) -> String {
     hash.hex()
 }
 
-/// The first place where two runs differ.
+/// The first difference between two runs.
 pub fn difference(ours: &Outputs, theirs: &Outputs) -> String {
     for (buffer, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
         let differing: Vec<usize> = (0..ours.len()).filter(|at| ours[*at] != theirs[*at]).collect();
@@ -97,7 +97,7 @@ impl Record {
     }
 
     /// # Errors
-    /// If there is no record, with how to make one.
+    /// If there is no record; the message says how to make one.
     pub fn open() -> std::result::Result<Record, String> {
         let path = Record::path();
         let again = "make one on a GPU: see the head of tests/random_programs.rs";
@@ -105,7 +105,7 @@ impl Record {
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}; {again}", path.display()))
     }
 
-    /// With one line for each seed, so that a later record's difference can be read.
+    /// Writes one line for each seed, so that a later record's difference can be read.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let quoted = |text: &str| serde_json::to_string(text).expect("a string is valid JSON");
         let mut text = String::from("{\n");
@@ -156,7 +156,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/random_programs")
 }
 
-/// A program as a file of the instruction tests' form: its PTX, its launch and what it must give.
+/// A program as a file of the instruction tests' form: its PTX, its launch and its expected output.
 pub fn as_case(program: &Program, outputs: &Outputs, about: &str) -> String {
     let mut text: String = about.lines().map(|line| format!("// {line}\n")).collect();
     let ([gx, gy], [bx, by]) = (program.grid, program.block);

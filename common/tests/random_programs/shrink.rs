@@ -65,14 +65,15 @@ fn without_outputs(program: &Program, range: std::ops::Range<usize>) -> Program 
     smaller
 }
 
-/// With zeros for pieces of 32 bytes of the input.
+/// The program with zeros for pieces of 32 bytes of the input.
 fn without_input(program: &Program, range: std::ops::Range<usize>) -> Program {
     let mut smaller = program.clone();
     smaller.input[32 * range.start..32 * range.end].fill(0);
     smaller
 }
 
-/// Without the statements whose numbers, counted in order of the text, are in `range`, and all that is inside these.
+/// The program without the statements whose numbers, counted in order of the text, are in `range`, including nested
+/// ones.
 fn without_statements(program: &Program, range: std::ops::Range<usize>) -> Program {
     fn filter(block: &mut Vec<Stmt>, next: &mut usize, range: &std::ops::Range<usize>) {
         block.retain_mut(|stmt| {
@@ -91,7 +92,7 @@ fn without_statements(program: &Program, range: std::ops::Range<usize>) -> Progr
     smaller
 }
 
-/// How many statements [`blocks_of`] leads to.
+/// Number of statements reached by [`blocks_of`].
 fn statements(program: &Program) -> usize {
     size(&program.body) + program.functions.iter().map(|body| size(body)).sum::<usize>()
 }

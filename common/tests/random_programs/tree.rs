@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-/// What a register of the pools holds. Floats are always numbers or the canonical NaN: an instruction that may produce another
-/// NaN is followed by a repair. So a compiler's freedom to move or fold NaNs has no visible effect.
+/// Contents of a register of the pools. Floats are always numbers or the canonical NaN: an instruction that may produce
+/// another NaN is followed by a repair. So a compiler's freedom to move or fold NaNs has no visible effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Short,
@@ -30,7 +30,7 @@ impl Kind {
         Kind::Half, Kind::Brain,
     ];
 
-    /// The word of the table of forms, the registers' name, how many there are, and their bytes in the output.
+    /// The word of the table of forms, the registers' name, their number, and their bytes in the output.
     const fn traits(self) -> (&'static str, &'static str, u8, u32) {
         match self {
             Kind::Short => ("h", "%h", 5, 2),
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a word of the table of forms begins with, without its marks.
+    /// The kind of a word's prefix in the table of forms, without its marks.
     pub fn of_word(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
@@ -117,7 +117,7 @@ macro_rules! code {
 }
 pub(crate) use code;
 
-/// A predicate as a lane reads it: `%p1` or `!%p1`.
+/// A predicate as read by a lane: `%p1` or `!%p1`.
 #[derive(Clone, Debug)]
 pub struct Test(pub String);
 
@@ -140,11 +140,12 @@ pub enum Stmt {
     Unit(Code),
     /// The instructions that call a function of the program.
     Call { function: usize, code: Code },
-    /// `setup` computes what `test` reads.
+    /// `setup` computes the operands of `test`.
     If { setup: Code, test: Test, apart: bool, then: Vec<Stmt>, otherwise: Vec<Stmt> },
     /// `setup` puts the number of rounds into `%t0`.
     Loop { setup: Code, apart: bool, body: Vec<Stmt> },
-    /// `brx.idx` by the low bits of a register; as many arms as a power of two. No instruction of several lanes in them.
+    /// `brx.idx` by the low bits of a register; the number of arms is a power of two. No instruction of several lanes in
+    /// them.
     Switch { index: Reg, arms: Vec<Vec<Stmt>> },
     /// Leaves the enclosing loop; only where lanes diverge anyway.
     Leave(Test),
@@ -174,7 +175,7 @@ impl Stmt {
         1 + self.blocks().into_iter().map(|block| size(block)).sum::<usize>()
     }
 
-    /// Something in it names the active lanes.
+    /// Whether something in it names the active lanes.
     pub fn needs_mask(&self) -> bool {
         match self {
             Stmt::Unit(code) => code.iter().any(|instruction| instruction.contains("%MASK")),
@@ -206,10 +207,10 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// The registers that are written to the output at the end.
     pub outputs: Vec<Reg>,
-    /// Whether every value that a unit gives is added to a checksum, one for each width, and these are written too: many
-    /// registers are overwritten before the end.
+    /// Whether every result of a unit is added to a checksum, one for each width, and these are written too: many registers
+    /// are overwritten before the end.
     pub checksums: bool,
-    /// The buffer that kernels read, laid out as [`Region`] says.
+    /// The buffer that kernels read, with the layout of [`Region`].
     pub input: Vec<u8>,
     /// The kernel's parameters by value: a word, a long, an f32 and 32 bytes.
     pub values: [Vec<u8>; 4],
@@ -232,14 +233,14 @@ impl Program {
         self.body.iter().any(|stmt| stmt.calls(function))
     }
 
-    /// Statements, those of functions that are called among them.
+    /// Number of statements, including those of called functions.
     pub fn size(&self) -> usize {
         let called = self.functions.iter().enumerate().filter(|(function, _)| self.calls(*function));
         size(&self.body) + called.map(|(_, body)| size(body)).sum::<usize>()
     }
 }
 
-/// A part of the input buffer with values of one sort.
+/// A part of the input buffer with values of one kind.
 #[derive(Clone, Copy)]
 pub struct Region {
     pub offset: u32,
@@ -262,7 +263,7 @@ impl Region {
     }
 }
 
-/// The checksums, by the bytes of what is added to them.
+/// The checksums, by the size of their addends in bytes.
 pub const CHECKSUMS: [(&str, u32); 3] = [("%sum64", 8), ("%sum32", 4), ("%sum16", 2)];
 
 /// The line that adds a register to the checksum of its width. The factor is odd, so a difference is never lost.
@@ -275,7 +276,7 @@ pub fn add_to_checksum(name: &str, kind: Kind) -> String {
     }
 }
 
-/// What makes a NaN in `reg` the canonical one.
+/// Code that makes a NaN in `reg` the canonical one.
 pub fn canonical(reg: Reg) -> Code {
     let mut code = Code::new();
     let mut repair = |ty: &str, bits: u32, nan: u64, name: &str| {

@@ -22,10 +22,9 @@
 //! | `step18_pointwise` | `conv_18_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //! | [`step19_winograd_4x4`] | `conv_19_winograd_4x4.cu` | sixteen outputs of a 3×3 window for 36 multiplications instead of 144 |
 //!
-//! [`Tuned`] chooses among them by the shape, [`shapes`] has those that it is measured with.
+//! [`Tuned`] chooses among them by shape; [`shapes`] has the shapes that it is measured with.
 //!
-//! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
-//! it does not take.
+//! [`Conv::launch`] checks every call; a step adds its kernels, their geometry, and the shapes that it does not take.
 
 use std::fmt;
 
@@ -104,10 +103,10 @@ pub static CUT: &[Step] = &[
     step15_three_stages::STEP,
 ];
 
-/// One of [`CUT`], with `cuts` cuts as far as there are steps for them; for tests and measurements.
+/// Loads one of [`CUT`] with `cuts` cuts, or fewer if there are fewer steps; for tests and measurements.
 ///
 /// # Errors
-/// As [`Step::load`], and [`Error::Invalid`] for another step.
+/// Same as [`Step::load`], and [`Error::Invalid`] for another step.
 pub fn load_cut(device: &Device, step: &Step, cuts: usize) -> Result<Conv> {
     if CUT.iter().all(|cut| cut.name != step.name) {
         return Err(Error::Invalid(format!("convolution `{}` does not cut its taps", step.name)));
@@ -128,7 +127,7 @@ impl ladder::Method for Load {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step, device: &Device) -> Result<Conv> {
         Ok(Conv { name: step.name, algorithm: (step.method.0)(device, &step.source)? })
     }
@@ -136,25 +135,25 @@ impl ladder::Method for Load {
 
 /// A step, loaded on a device.
 ///
-/// A step that needs a workspace (partial sums, transformed weights, tables of offsets) owns it, makes it as large as its
-/// largest call has needed, and keeps it until it is dropped; see [`Conv::workspace_bytes`].
+/// A step that needs a workspace (partial sums, transformed weights, tables of offsets) owns it, grows it to its largest call so
+/// far, and keeps it until it is dropped; see [`Conv::workspace_bytes`].
 #[derive(Debug)]
 pub struct Conv {
     name: &'static str,
     algorithm: Box<dyn Algorithm>,
 }
 
-/// What the steps differ in.
+/// The part of a step that differs between steps.
 trait Algorithm: fmt::Debug + Send + Sync {
     /// Queues a convolution.
     fn queue(&self, call: Call<'_>) -> Result<()>;
 
-    /// Whether it has the whole epilogue; otherwise its calls have a bias alone.
+    /// Whether it has the whole epilogue; otherwise its calls have only a bias.
     fn has_epilogue(&self) -> bool {
         false
     }
 
-    /// Bytes of device memory that a call needs beside its tensors.
+    /// Bytes of device memory that a call needs in addition to its tensors.
     fn workspace_bytes(&self, _: &Geometry) -> usize {
         0
     }
@@ -172,13 +171,14 @@ struct Call<'a> {
     output: &'a mut Buffer<f32>,
 }
 
-/// An epilogue of a bias alone, or of nothing.
+/// An epilogue with only a bias, or nothing.
 fn with_bias(bias: Option<&Tensor>) -> Epilogue<'_> {
     Epilogue { bias, ..Epilogue::default() }
 }
 
 impl<'a> Call<'a> {
-    /// What [`Conv::launch_with`] is given, compared; `None` if there is no output, so nothing to launch and nothing to refuse.
+    /// Checks the arguments of [`Conv::launch_with`]; returns `None` if there is no output, so nothing to launch and nothing to
+    /// refuse.
     fn new(
         stream: &'a Stream,
         input: &'a Tensor,
@@ -213,7 +213,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What a kernel has to know of the shapes: `Conv2d` of `conv.cuh`.
+/// Shapes as the kernels take them: `Conv2d` of `conv.cuh`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 struct Geometry {
@@ -282,29 +282,29 @@ impl Geometry {
 }
 
 impl Geometry {
-    /// Tiles of this many output channels and pixels that cover the output, group by group.
+    /// Number of tiles with this many output channels and pixels that cover the output, group by group.
     fn tiles(&self, [channels, pixels]: [usize; 2]) -> usize {
         let count = |value: i32, tile: usize| (value.unsigned_abs() as usize).div_ceil(tile);
         count(self.groups, 1) * count(self.group_outputs, channels) * count(self.pixels, pixels)
     }
 }
 
-/// `blocks` in one dimension of a grid, where CUDA takes 2³¹ − 1.
+/// `blocks` in one dimension of a grid, where CUDA allows 2³¹ − 1.
 fn block_count(stream: &Stream, step: &'static str, blocks: usize) -> Result<u32> {
     i32::try_from(blocks)
         .map(i32::unsigned_abs)
         .map_err(|_| unsupported(stream, step, format!("{blocks} blocks are more than a grid can have ({})", i32::MAX)))
 }
 
-/// Multiprocessors; a device that has no number of them to tell is a small one.
+/// Number of multiprocessors; a device that does not report one counts as small.
 fn processors(device: &Device) -> usize {
     device.properties().multiprocessors.unwrap_or(1) as usize
 }
 
-/// Why a step does not take an epilogue.
+/// Why a step does not accept an epilogue.
 const BIAS_ALONE: &str = "its epilogue is a bias alone";
 
-/// Why a step does not take a shape.
+/// Why a step does not accept a shape.
 fn unsupported(stream: &Stream, step: &'static str, reason: impl Into<String>) -> Error {
     Error::Unsupported {
         what: format!("convolution `{step}`"),
@@ -314,7 +314,7 @@ fn unsupported(stream: &Stream, step: &'static str, reason: impl Into<String>) -
 }
 
 impl Conv {
-    /// What tables call the step.
+    /// Name of the step in tables.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -323,9 +323,9 @@ impl Conv {
     /// on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, `output` does not have [`Conv2dParams::output_shape`], or a count is
-    /// beyond 31 bits; [`Error::Unsupported`] if the step does not take the shape; [`Error::Invalid`] if a tensor is on the
-    /// host; [`Error::WrongDevice`]; [`Error::OutOfMemory`] for the workspace.
+    /// [`Error::Shape`] if the shapes do not match, `output` does not have [`Conv2dParams::output_shape`], or a count exceeds 31
+    /// bits; [`Error::Unsupported`] if the step does not take the shape; [`Error::Invalid`] if a tensor is on the host;
+    /// [`Error::WrongDevice`]; [`Error::OutOfMemory`] for the workspace.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -341,7 +341,7 @@ impl Conv {
     /// [`Conv::launch`] with an epilogue; where that reads the output, `output` holds what a sum is added to.
     ///
     /// # Errors
-    /// As [`Conv::launch`]; [`Error::Unsupported`] for more than a bias if the step does no more.
+    /// Same as [`Conv::launch`]; [`Error::Unsupported`] for more than a bias if the step does no more.
     pub fn launch_with(
         &self,
         stream: &Stream,
@@ -361,7 +361,7 @@ impl Conv {
     /// [`Conv::launch`] into a new tensor.
     ///
     /// # Errors
-    /// As [`Conv::launch`], and [`Error::OutOfMemory`].
+    /// Same as [`Conv::launch`], and [`Error::OutOfMemory`].
     pub fn forward(
         &self,
         stream: &Stream,
@@ -378,7 +378,7 @@ impl Conv {
         Ok(output)
     }
 
-    /// Bytes of device memory that [`Conv::launch`] needs beside its tensors.
+    /// Bytes of device memory that [`Conv::launch`] needs in addition to its tensors.
     ///
     /// # Errors
     /// [`Error::Shape`], as [`Conv::launch`].

@@ -3,21 +3,21 @@
 use common::device::LaunchArgs;
 use common::prelude::*;
 
-/// What a block of a kernel takes, measured on an H200 (`conv` benchmark, all cuts of ResNet18's and a U-Net's shapes).
+/// Cost of a block of a kernel, measured on an H200 (`conv` benchmark, all cuts of ResNet18's and a U-Net's shapes).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// Microseconds of an SM for a step of a block, with as many blocks at the same time as hide its latency.
+    /// Microseconds of an SM per step of a block, with enough blocks at the same time to hide its latency.
     pub(super) step: f64,
-    /// The factor on that for one block on an SM, two, …; 1 for more.
+    /// Factors on `step` for one block on an SM, two, …; 1 for more.
     pub(super) few: &'static [f64],
-    /// What a block takes beside its steps, in steps: to begin and to write its outputs; if its tile is cut, to hand over.
+    /// Cost of a block apart from its steps, in steps: to begin and to write its outputs; if its tile is cut, to hand over.
     pub(super) whole: f64,
     pub(super) cut: f64,
 }
 
 /// More cuts were slower at every shape measured.
 const MOST_CUTS: usize = 24;
-/// Microseconds of a launch beside its blocks.
+/// Microseconds of a launch apart from its blocks.
 const LAUNCH: f64 = 6.0;
 
 impl Cost {
@@ -28,12 +28,12 @@ impl Cost {
     /// The same with `cp.async`.
     pub(super) const WIDE_ASYNC: Cost = Cost::of_steps(0.9, &[1.3, 1.06, 1.05]);
 
-    /// A block that takes one step to begin and to write, and 3.7 if its tile is cut: so it was for all tiles of implicit GEMM.
+    /// A block that takes one step to begin and to write, and 3.7 if its tile is cut, as measured for all tiles of implicit GEMM.
     pub(super) const fn of_steps(step: f64, few: &'static [f64]) -> Cost {
         Cost { step, few, whole: 1.0, cut: 3.7 }
     }
 
-    /// Microseconds for this number of tiles, each cut into `cuts`, of `steps_each` steps.
+    /// Microseconds for this number of tiles, each cut into `cuts`, with `steps_each` steps each.
     fn time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
         LAUNCH + self.blocks_time(tiles, cuts, steps_each, processors)
     }
@@ -73,16 +73,16 @@ impl Cuts {
     }
 }
 
-/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time.
+/// Memory where blocks store and count the parts of tiles that several blocks share. It belongs to one launch at a time.
 #[derive(Debug, Default)]
 pub(super) struct Workspace {
     parts: Option<Buffer<f32>>,
-    /// For each tile the parts that are there; zero between launches.
+    /// Number of parts that have arrived for each tile; zero between launches.
     arrived: Option<Buffer<u32>>,
 }
 
 impl Workspace {
-    /// The two arguments for `tiles` tiles of `outputs` each, in `cuts` cuts; grows if need be. `None` if nothing is cut.
+    /// The two arguments for `tiles` tiles of `outputs` each, in `cuts` cuts; grows if necessary. `None` if nothing is cut.
     pub(super) fn get(
         &mut self,
         stream: &Stream,
@@ -105,14 +105,14 @@ impl Workspace {
         Ok(self.parts.as_mut().zip(self.arrived.as_mut()))
     }
 
-    /// Bytes that it has taken.
+    /// Bytes allocated.
     pub(super) fn bytes(&self) -> usize {
         let (parts, arrived) = (self.parts.as_ref(), self.arrived.as_ref());
         parts.map_or(0, Buffer::num_bytes) + arrived.map_or(0, Buffer::num_bytes)
     }
 }
 
-/// What [`Workspace::get`] gave, as two arguments of a kernel: addresses, or null for nothing.
+/// Pushes the result of [`Workspace::get`] as two arguments of a kernel: addresses, or null.
 pub(super) fn push_parts<'a>(launch: &mut LaunchArgs<'a>, parts: Option<(&'a mut Buffer<f32>, &'a mut Buffer<u32>)>) {
     let (parts, arrived) = parts.unzip();
     launch.arg(parts).arg(arrived);

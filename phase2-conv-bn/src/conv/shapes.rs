@@ -20,7 +20,7 @@ pub struct Shape {
     pub size: usize,
 }
 
-/// For one image.
+/// Shape for one image.
 pub const fn shape(channels: usize, out_channels: usize, window: usize, stride: usize, size: usize) -> Shape {
     Shape { batch: 1, channels, out_channels, window, stride, size }
 }
@@ -39,17 +39,17 @@ pub const RESNET18: [Shape; 11] = [
     shape(128, 256, 1, 2, 28),
     shape(256, 512, 1, 2, 14),
 ];
-/// The batches that they are measured with.
+/// Batch sizes that they are measured with.
 pub const RESNET18_BATCHES: [usize; 2] = [1, 32];
 
 /// The U-Net's convolutions of 3 × 3 where their channels stay, by its levels.
 pub const U_NET: [Shape; 4] =
     [shape(320, 320, 3, 1, 64), shape(640, 640, 3, 1, 32), shape(1280, 1280, 3, 1, 16), shape(1280, 1280, 3, 1, 8)];
-/// The batch that they are measured with.
+/// Batch size that they are measured with.
 pub const U_NET_BATCH: usize = 2;
 
 impl Shape {
-    /// All that a GPU is measured with.
+    /// All shapes that are measured on a GPU.
     pub fn all() -> impl Iterator<Item = Shape> {
         let resnet18 = RESNET18_BATCHES.into_iter().flat_map(|batch| RESNET18.map(|shape| shape.images(batch)));
         resnet18.chain(U_NET.map(|shape| shape.images(U_NET_BATCH)))
@@ -105,7 +105,7 @@ impl Shape {
     }
 }
 
-/// What a table with names of shapes says below it.
+/// Note below tables with names of shapes.
 pub const NOTATION: &str =
     "C→K R/s @H ×N: a window R × R with stride s (1, if none is said) over N images of C × H × H, padding R / 2.";
 

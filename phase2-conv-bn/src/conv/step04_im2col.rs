@@ -40,7 +40,7 @@ pub const STEP: Step = Step {
     }),
 };
 
-/// A kernel that multiplies, and what its launch has to know of its tile.
+/// A kernel that multiplies, and the tile that its launch needs.
 #[derive(Debug)]
 struct Product {
     kernel: Kernel,
@@ -63,10 +63,10 @@ impl Product {
     }
 }
 
-/// Blocks of a grid in y.
+/// Maximum number of blocks of a grid in y.
 const HIGHEST: u32 = 65_535;
 
-/// Rows of the matrix per thread of `im2col` writes, where the grid is high enough.
+/// Rows of the matrix that each thread of `im2col` writes, where the grid is high enough.
 const ROWS_EACH: usize = 8;
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ struct Im2col {
     /// For products made of whole tiles.
     whole: Product,
     any: Product,
-    /// The matrix of the largest call so far. It belongs to one call at a time, as they follow each other on a stream.
+    /// The matrix of the largest call so far. It belongs to one call at a time, since calls follow each other on a stream.
     columns: Mutex<Option<Buffer<f32>>>,
 }
 

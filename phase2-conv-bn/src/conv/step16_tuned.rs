@@ -33,10 +33,10 @@ pub const STEP: Step = Step {
 /// The kernels' names, without `conv_`.
 pub const TILES: [&str; 5] = ["64x128", "64x64", "64x128_async", "64x64_async", "32x64_async"];
 
-/// The step with one of [`TILES`] alone, and `cuts` cuts, as far as there are steps for them; for tests and measurements.
+/// Loads the step with only one of [`TILES`] and `cuts` cuts, or fewer if there are fewer steps; for tests and measurements.
 ///
 /// # Errors
-/// As [`Step::load`], and [`Error::Invalid`] if there is no such tile.
+/// Same as [`Step::load`], and [`Error::Invalid`] if there is no such tile.
 pub fn load_with(device: &Device, source: &KernelSource, tile: &str, cuts: usize) -> Result<Conv> {
     let mut algorithm = ImplicitTiled::load(device, source)?;
     algorithm.tiles.retain(|loaded| loaded.tile.name == tile);
@@ -50,8 +50,8 @@ pub fn load_with(device: &Device, source: &KernelSource, tile: &str, cuts: usize
 /// Taps per step, which the costs were measured with: `STEP` of `conv_tile.cuh`.
 const TAPS: usize = 16;
 
-/// A shape of tile. What the model of times was fitted to stands here, and the kernel file must have the same; the rest of a launch's
-/// geometry is read from it.
+/// A shape of tile. Its values are those that the model of times was fitted to, and the kernel file must have the same; the rest
+/// of a launch's geometry is read from the kernel file.
 #[derive(Clone, Copy, Debug)]
 struct Tile {
     name: &'static str,
@@ -59,7 +59,7 @@ struct Tile {
     shape: &'static str,
     /// Output channels and pixels.
     size: [usize; 2],
-    /// Whether weights go by 16 bytes, with a kernel beside it for rows that do not begin at multiples of that.
+    /// Whether weights are loaded 16 bytes at a time, with a second kernel for rows that do not begin at multiples of 16 bytes.
     vectors: bool,
     cost: Cost,
 }
@@ -86,7 +86,7 @@ struct LoadedTile {
 pub(super) struct ImplicitTiled {
     tiles: Vec<LoadedTile>,
     processors: usize,
-    /// In place of the model's.
+    /// Replaces the model's choice.
     cuts: Option<usize>,
     tables: TapTables,
     workspace: Mutex<Workspace>,
@@ -129,11 +129,11 @@ impl ImplicitTiled {
     }
 }
 
-/// What the model expects of the fastest tile.
+/// The model's estimate for the fastest tile.
 pub(super) struct Estimate {
     pub(super) tile: &'static str,
     pub(super) cuts: Cuts,
-    /// On an H200, about.
+    /// Approximate time on an H200.
     pub(super) microseconds: f64,
 }
 
@@ -153,7 +153,7 @@ fn fastest(tiles: impl Iterator<Item = &'static Tile>, geometry: &Geometry, proc
     estimates.min_by(|a, b| a.microseconds.total_cmp(&b.microseconds))
 }
 
-/// Steps along the taps.
+/// Number of steps along the taps.
 fn steps(geometry: &Geometry) -> usize {
     (geometry.taps.unsigned_abs() as usize).div_ceil(TAPS)
 }

@@ -38,22 +38,22 @@ pub const STEP: Step = Step {
     method: Load(|device, source| Ok(Box::new(Winograd::load(device, source)?))),
 };
 
-/// The step with this many cuts, as far as there are channels for them; for tests and measurements.
+/// Loads the step with this many cuts, or fewer if there are fewer channels; for tests and measurements.
 ///
 /// # Errors
-/// As [`Step::load`].
+/// Same as [`Step::load`].
 pub fn load_with(device: &Device, source: &KernelSource, cuts: usize) -> Result<Conv> {
     let algorithm = Winograd { cuts: Some(cuts), ..Winograd::load(device, source)? };
     Ok(Conv { name: STEP.name, algorithm: Box::new(algorithm) })
 }
 
-/// What the step may be off by, for `channels` input channels and the largest absolute value of input, weights and bias.
+/// Tolerance of the step, for `channels` input channels and the largest absolute value of input, weights and bias.
 pub fn tolerance(channels: usize, input: f64, weight: f64, bias: f64) -> Tolerance {
     Tolerance::elementwise(2 * channels + 11, 64.0 * channels as f64 * input * weight + bias)
 }
 
-/// What the costs were measured with, and the kernel file must have the same: input channels per step, output channels and tiles of
-/// the image per block.
+/// Sizes that the costs were measured with; the kernel file must have the same: input channels per step, output channels and
+/// tiles of the image per block.
 const CHANNELS: usize = 8;
 const OUTPUTS: usize = 64;
 const TILES: usize = 32;
@@ -62,7 +62,8 @@ const TILES: usize = 32;
 const PLACES: usize = 16;
 
 const COST: Cost = Cost { step: 2.05, few: &[], whole: 4.0, cut: 3.5 };
-/// The weights' transform: microseconds to launch it, and for a pair of input and output channel (100 bytes at 2.4 TB/s).
+/// Cost of the weights' transform in microseconds: to launch it, and per pair of input and output channel (100 bytes at 2.4
+/// TB/s).
 const PREPARE: (f64, f64) = (3.3, 4.2e-5);
 
 /// The step, with its weights' transform apart from the convolution.
@@ -74,10 +75,10 @@ pub struct Winograd {
     threads: usize,
     shared_bytes: u32,
     processors: usize,
-    /// In place of the model's.
+    /// Replaces the model's choice.
     cuts: Option<usize>,
     workspace: Mutex<Workspace>,
-    /// Where the weights go that are transformed at each launch.
+    /// Memory for weights that are transformed at each launch.
     transformed: Mutex<Option<Buffer<f32>>>,
 }
 
@@ -99,8 +100,8 @@ impl Winograd {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Geometry`] if the kernel file has another tile than the one that the costs were measured with,
-    /// [`Error::NoSuchConstant`] if it does not name its sizes.
+    /// Same as [`Device::kernel`]; [`Error::Geometry`] if the kernel file's tile differs from the one that the costs were
+    /// measured with, [`Error::NoSuchConstant`] if it does not name its sizes.
     pub fn load(device: &Device, source: &KernelSource) -> Result<Winograd> {
         let module = device.load(source)?;
         for (name, value) in [("CHANNELS", CHANNELS), ("OUTPUTS", OUTPUTS), ("TILES", TILES), ("PLACES", PLACES)] {
@@ -118,18 +119,18 @@ impl Winograd {
         })
     }
 
-    /// Bytes that launches have made it take: weights that it transforms itself, and the parts of cut outputs.
+    /// Bytes that launches have allocated: weights that it transforms itself, and the parts of cut outputs.
     pub(super) fn held_bytes(&self) -> usize {
         let transformed = self.transformed.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = self.workspace.lock().unwrap_or_else(PoisonError::into_inner).bytes();
         transformed.as_ref().map_or(0, Buffer::num_bytes) + parts
     }
 
-    /// Transforms `weight` \[K, C, 3, 3\] once for many launches with it and `params`, as inference has them.
+    /// Transforms `weight` \[K, C, 3, 3\] once for many launches with it and `params`, as in inference.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the step does not take such a convolution; [`Error::Shape`], [`Error::Invalid`] and
-    /// [`Error::WrongDevice`] as [`Conv::launch`]; [`Error::OutOfMemory`].
+    /// [`Error::WrongDevice`] as for [`Conv::launch`]; [`Error::OutOfMemory`].
     pub fn prepare(&self, stream: &Stream, weight: &Tensor, params: Conv2dParams) -> Result<Prepared> {
         let shape @ [_, channels, r, s] = weight.dims4()?;
         // Any input that goes with these weights.
@@ -145,7 +146,7 @@ impl Winograd {
     /// [`Conv::launch`] with weights of [`Winograd::prepare`].
     ///
     /// # Errors
-    /// As [`Conv::launch`]; [`Error::Shape`] if `weight` does not have the shape of what was prepared.
+    /// Same as [`Conv::launch`]; [`Error::Shape`] if `weight` does not have the shape of the prepared one.
     #[expect(clippy::too_many_arguments, reason = "those of `Conv::launch`, and what was prepared")]
     pub fn launch_prepared(
         &self,
@@ -164,7 +165,7 @@ impl Winograd {
         }
     }
 
-    /// Queues the convolution with what was made of its weights.
+    /// Queues the convolution with prepared weights.
     pub(super) fn queue_prepared(&self, call: Call<'_>, prepared: &Prepared) -> Result<()> {
         takes(call.stream, &call.geometry)?;
         self.multiply(call, &prepared.values)
@@ -223,14 +224,14 @@ impl Winograd {
 }
 
 impl Prepared {
-    /// Compares shapes: the values of other weights go unnoticed.
+    /// Compares only shapes: different values of the weights go unnoticed.
     pub(super) fn expect_made_of(&self, weight: &Tensor) -> Result<()> {
         weight.expect_shape("the prepared weights", &self.shape)
     }
 }
 
-/// Cuts, and microseconds on an H200, about, with this many processors; with the weights' transform, unless they are prepared.
-/// `None` if the step does not take the geometry.
+/// Cuts, and approximate microseconds on an H200, with this many processors; includes the weights' transform, unless they are
+/// prepared. `None` if the step does not take the geometry.
 pub(super) fn estimate(geometry: &Geometry, prepared: bool, processors: usize) -> Option<(Cuts, f64)> {
     if !fits(geometry) {
         return None;
@@ -241,7 +242,7 @@ pub(super) fn estimate(geometry: &Geometry, prepared: bool, processors: usize) -
     Some((cuts, prepare + time))
 }
 
-/// The shapes that it takes.
+/// Shapes that the step takes.
 pub(super) const FOR: &str = "it is for windows of 3×3 with stride 1, dilation 1, one group, and a channel at least";
 
 /// Whether the step takes this geometry.
@@ -254,12 +255,12 @@ fn takes(stream: &Stream, geometry: &Geometry) -> Result<()> {
     if fits(geometry) { Ok(()) } else { Err(unsupported(stream, STEP.name, FOR)) }
 }
 
-/// Steps along the channels.
+/// Number of steps along the channels.
 fn steps(geometry: &Geometry) -> usize {
     (geometry.channels.unsigned_abs() as usize).div_ceil(CHANNELS)
 }
 
-/// Tiles of output channels and of the image's 2×2 outputs.
+/// Number of tiles of output channels and of the image's 2×2 outputs.
 fn tiles(geometry: &Geometry) -> usize {
     let count = |value: i32, tile: usize| (value.unsigned_abs() as usize).div_ceil(tile);
     let [height, width] = geometry.out_size;
@@ -267,7 +268,7 @@ fn tiles(geometry: &Geometry) -> usize {
     count(geometry.out_channels, OUTPUTS) * quads.div_ceil(TILES)
 }
 
-/// Values of the transformed weights.
+/// Number of values of the transformed weights.
 fn transformed_len(geometry: &Geometry) -> usize {
     let rows = (geometry.out_channels.unsigned_abs() as usize).next_multiple_of(OUTPUTS);
     rows * steps(geometry) * CHANNELS * PLACES

@@ -40,11 +40,11 @@ pub const STEP: Step = Step {
 /// The kernels' names, without `winograd_4x4_`: output channels × tiles of 4 × 4 outputs of a block of the product.
 pub const TILES: [&str; 3] = ["64x128", "64x64", "128x32"];
 
-/// The step with one of [`TILES`] alone, `cuts` cuts, as far as there are steps for them, and this many tiles of 4 × 4 outputs at a
-/// time; for tests and measurements.
+/// Loads the step with only one of [`TILES`], with `cuts` cuts or fewer if there are fewer steps, and this many tiles of 4 × 4
+/// outputs at a time; for tests and measurements.
 ///
 /// # Errors
-/// As [`Step::load`], and [`Error::Invalid`] if there is no such tile.
+/// Same as [`Step::load`], and [`Error::Invalid`] if there is no such tile.
 pub fn load_with(device: &Device, source: &KernelSource, tile: &str, cuts: usize, tiles: usize) -> Result<Conv> {
     let mut algorithm = Winograd4x4::load(device, source)?;
     algorithm.tiles.retain(|loaded| loaded.tile.name == tile);
@@ -55,13 +55,13 @@ pub fn load_with(device: &Device, source: &KernelSource, tile: &str, cuts: usize
     Ok(Conv { name: STEP.name, algorithm: Box::new(algorithm) })
 }
 
-/// What the step may be off by, for `channels` input channels and the largest absolute value of input, weights and bias.
+/// Tolerance of the step, for `channels` input channels and the largest absolute value of input, weights and bias.
 pub fn tolerance(channels: usize, input: f64, weight: f64, bias: f64) -> Tolerance {
     Tolerance::elementwise(2 * channels + 27, 565.0 * channels as f64 * input * weight + bias)
 }
 
-/// What the kernel file must have, too: input channels per step of a product, of what rows of U and V are multiples, and the threads
-/// of a block of a transform, across a row and down.
+/// Sizes that the kernel file must share: input channels per step of a product, the multiple that rows of U and V are padded to,
+/// and the threads of a block of a transform, across a row and down.
 const CHANNELS: usize = 16;
 const ROW: usize = 32;
 const LANES: usize = 32;
@@ -95,12 +95,12 @@ const fn cost(step: f64) -> Cost {
 
 /// Microseconds of the first launch, and of each that follows it.
 const LAUNCH: (f64, f64) = (6.0, 2.5);
-/// Microseconds for a value that a transform reads or writes, and for a pair of input and output channels whose weights are
+/// Microseconds per value that a transform reads or writes, and per pair of input and output channels whose weights are
 /// transformed.
 const VALUE: f64 = 1.0e-6;
 const PAIR: f64 = 6.4e-5;
-/// Bytes that V and M have at most, if nothing is cut: as many tiles go through them at a time, in multiples of those that a block
-/// of a product has at most.
+/// Maximum bytes of V and M, if nothing is cut: as many tiles pass through them at a time, in multiples of a product block's
+/// largest tile count.
 const BYTES: usize = 256 << 20;
 const WHOLE: usize = 128;
 /// More cuts than these write more of M than they gain.
@@ -114,7 +114,7 @@ struct LoadedTile {
     kernel: Kernel,
 }
 
-/// U, V and M, as large as the largest launch has needed them.
+/// U, V and M, as large as the largest launch so far needed.
 #[derive(Debug, Default)]
 struct Buffers([Option<Buffer<f32>>; 3]);
 
@@ -124,19 +124,19 @@ pub(super) struct Winograd4x4 {
     output: Kernel,
     tiles: Vec<LoadedTile>,
     processors: usize,
-    /// Cuts and tiles at a time, in place of the model's.
+    /// Cuts and tiles at a time that replace the model's.
     given: Option<(usize, usize)>,
     buffers: Mutex<Buffers>,
 }
 
-/// How a launch is done.
+/// Parameters of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) tile: &'static str,
     pub(super) cuts: Cuts,
-    /// Tiles of 4 × 4 outputs that go through V and M at a time.
+    /// Tiles of 4 × 4 outputs that pass through V and M at a time.
     tiles: usize,
-    /// On an H200, about.
+    /// Approximate time on an H200.
     pub(super) microseconds: f64,
 }
 
@@ -168,7 +168,7 @@ impl Winograd4x4 {
         })
     }
 
-    /// Bytes that launches have made it take.
+    /// Bytes that launches have allocated.
     pub(super) fn held_bytes(&self) -> usize {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
@@ -180,7 +180,7 @@ impl Winograd4x4 {
 }
 
 impl Buffers {
-    /// The three with at least these lengths.
+    /// Returns all three with at least these lengths.
     fn get(&mut self, stream: &Stream, lens: [usize; 3]) -> Result<Option<[&mut Buffer<f32>; 3]>> {
         for (buffer, len) in self.0.iter_mut().zip(lens) {
             if buffer.as_ref().is_none_or(|buffer| buffer.len() < len) {
@@ -198,7 +198,7 @@ impl Buffers {
     }
 }
 
-/// What the model expects of the fastest tile; `None` if the step does not take the geometry.
+/// The model's plan for the fastest tile; `None` if the step does not take the geometry.
 pub(super) fn estimate(geometry: &Geometry, processors: usize) -> Option<Plan> {
     fastest(SHAPES.iter(), geometry, processors)
 }
@@ -218,7 +218,7 @@ fn fastest(tiles: impl Iterator<Item = &'static Tile>, geometry: &Geometry, proc
     plans.min_by(|a, b| a.microseconds.total_cmp(&b.microseconds))
 }
 
-/// Microseconds of a launch with the weights' transform and `each` tiles at a time, on an H200, about.
+/// Approximate microseconds on an H200 of a launch with the weights' transform and `each` tiles at a time.
 fn time(geometry: &Geometry, tile: &Tile, cuts: Cuts, each: usize, processors: usize) -> f64 {
     let all = all_tiles(geometry);
     let pass = |tiles: usize| {
@@ -239,18 +239,18 @@ fn count(value: i32) -> usize {
     value.unsigned_abs() as usize
 }
 
-/// Steps along the channels.
+/// Number of steps along the channels.
 fn steps(geometry: &Geometry) -> usize {
     count(geometry.channels).div_ceil(CHANNELS)
 }
 
-/// Tiles of 4 × 4 outputs of all images.
+/// Number of tiles of 4 × 4 outputs of all images.
 fn all_tiles(geometry: &Geometry) -> usize {
     let [height, width] = geometry.out_size;
     count(geometry.images) * count(height).div_ceil(4) * count(width).div_ceil(4)
 }
 
-/// Tiles that go through V and M at a time: as many as they may hold, in passes of about the same size.
+/// Number of tiles that pass through V and M at a time: as many as fit, in passes of about the same size.
 fn tiles_each(geometry: &Geometry) -> usize {
     let bytes = (count(geometry.channels) + count(geometry.out_channels)) * PLACES * size_of::<f32>();
     let most = (BYTES / bytes.max(1)).max(WHOLE);
@@ -258,7 +258,7 @@ fn tiles_each(geometry: &Geometry) -> usize {
     all.div_ceil(all.div_ceil(most)).next_multiple_of(WHOLE).min(all)
 }
 
-/// Values of U, of V and of M for this number of tiles.
+/// Number of values of U, of V and of M for this number of tiles.
 fn lens(geometry: &Geometry, tiles: usize, cuts: Cuts) -> [usize; 3] {
     let channels = count(geometry.channels).next_multiple_of(CHANNELS);
     let (row, out_channels) = (tiles.next_multiple_of(ROW), count(geometry.out_channels));

@@ -1,4 +1,4 @@
-//! The table of taps that implicit GEMM reads in place of dividing.
+//! The table of taps that implicit GEMM reads instead of dividing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,13 +7,13 @@ use common::prelude::*;
 
 use super::{Geometry, unsupported};
 
-/// What a table depends on: channels of a group, the image's size, window and dilation.
+/// Key of a table: channels of a group, the image's size, window and dilation.
 type Key = (i32, [i32; 2], [i32; 2], [i32; 2]);
 
 /// The tables of all geometries so far: 8 bytes per tap, kept until the step is dropped.
 ///
-/// An entry is the offset of the tap from the corner of its window, in the input, and two bits: that of its row in the window, and,
-/// 16 bits up, that of its column.
+/// An entry is the offset of the tap from the corner of its window, in the input, and two bits: one for its row in the window
+/// and, 16 bits up, one for its column.
 #[derive(Debug, Default)]
 pub(super) struct TapTables(Mutex<HashMap<Key, Arc<Buffer<[i32; 2]>>>>);
 
@@ -28,7 +28,7 @@ pub(super) fn has_bits(geometry: &Geometry) -> bool {
 /// Taps that a kernel reads beyond the last: up to the end of a step of 32, or three steps of 16 ahead.
 const AHEAD: usize = 48;
 
-/// Entries of a table.
+/// Number of entries of a table.
 pub(super) fn len(geometry: &Geometry) -> usize {
     (geometry.taps.unsigned_abs() as usize).next_multiple_of(16) + AHEAD
 }

@@ -8,18 +8,18 @@ use super::parts::{Cost, Cuts, Workspace, push_parts};
 use super::table::{self, NO_BITS, TapTables};
 use super::{Algorithm, Call, Geometry, block_count, processors, unsupported};
 
-/// Among how many blocks the taps of a tile are cut.
+/// Number of blocks among which the taps of a tile are cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cutting {
-    /// They are not, and the kernel knows nothing of it.
+    /// None: the kernel does not support cuts.
     Never,
-    /// As many as are fastest by the cost of a block.
+    /// The fastest number by the cost of a block.
     Fastest(Cost),
-    /// This many, as far as there are steps for them.
+    /// This many, or fewer if there are fewer steps.
     Fixed(usize),
 }
 
-/// One kernel, `conv_table`, with the sizes of its tile as the kernel file has them.
+/// One kernel, `conv_table`, with the sizes of its tile from the kernel file.
 #[derive(Debug)]
 pub(super) struct Tabled {
     step: &'static str,

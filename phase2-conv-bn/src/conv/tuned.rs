@@ -9,9 +9,9 @@ use super::step19_winograd_4x4::{self, Winograd4x4};
 use super::{Algorithm, BIAS_ALONE, Call, Conv, Geometry, Step, processors, step05_implicit, unsupported, with_bias};
 use crate::gemm::{Epilogue, Scalars};
 
-/// The step that is fastest for each shape, by a model of times measured on an H200: a step's time a block, and what a block
-/// takes beside its steps, for each tile of step 16 and for Winograd's steps 17 and 19. Windows that none of them takes, and GPUs before
-/// compute capability 8.0, get step 5.
+/// The fastest step for each shape, by a model of times measured on an H200: the time per step of a block and a block's fixed
+/// cost, for each tile of step 16 and for Winograd's steps 17 and 19. Windows that none of them takes, and GPUs before compute
+/// capability 8.0, get step 5.
 #[derive(Debug)]
 pub struct Tuned {
     /// Steps 16, 17 and 19, where the GPU has `cp.async`.
@@ -45,9 +45,9 @@ pub enum ChosenKernel {
 pub struct Choice {
     /// The kernel.
     pub kernel: ChosenKernel,
-    /// Which of [`step16_tuned::TILES`] or [`step19_winograd_4x4::TILES`], if it is one of those steps.
+    /// The tile of [`step16_tuned::TILES`] or [`step19_winograd_4x4::TILES`], if it is one of those steps.
     pub tile: Option<&'static str>,
-    /// Among how many blocks the taps of a tile of the output, or the channels of a tile of a product, are cut.
+    /// Number of blocks among which the taps of a tile of the output, or the channels of a tile of a product, are cut.
     pub cuts: usize,
     /// Time that the model expects on SMs of an H200, about; `None` where it has nothing to compare.
     pub microseconds: Option<f64>,
@@ -64,7 +64,7 @@ impl Choice {
         }
     }
 
-    /// By the model, for a GPU with this many SMs; `prepared` says that the weights' transform is done already.
+    /// Choice by the model, for a GPU with this many SMs; `prepared` means that the weights' transform is already done.
     ///
     /// # Errors
     /// [`Error::Shape`], as [`Conv::launch`].
@@ -120,7 +120,7 @@ impl Tuned {
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
-    /// As [`super::Step::load`].
+    /// Same as [`super::Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         let any = step05_implicit::STEP.load(device)?;
@@ -136,7 +136,7 @@ impl Tuned {
         Ok(Tuned { fast, any, processors: processors(device) })
     }
 
-    /// Bytes of the workspaces, as far as launches have asked for them.
+    /// Bytes of the workspaces that launches have needed so far.
     pub fn workspace_bytes(&self) -> usize {
         self.fast.as_ref().map_or(0, |Fast { tiled, winograd, winograd_4x4 }| {
             tiled.held_bytes() + winograd.held_bytes() + winograd_4x4.held_bytes()
@@ -146,7 +146,7 @@ impl Tuned {
     /// [`Conv::launch`] of the step for this shape.
     ///
     /// # Errors
-    /// As [`Conv::launch`].
+    /// Same as [`Conv::launch`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -159,10 +159,10 @@ impl Tuned {
         self.launch_prepared(stream, input, weight, None, &with_bias(bias), params, output)
     }
 
-    /// Transforms `weight` once for many launches with it and `params`; `None` if no step has a use for that.
+    /// Transforms `weight` once for many launches with it and `params`; `None` if no step uses it.
     ///
     /// # Errors
-    /// As [`Winograd::prepare`].
+    /// Same as [`Winograd::prepare`].
     pub fn prepare(&self, stream: &Stream, weight: &Tensor, params: Conv2dParams) -> Result<Option<Prepared>> {
         let Some(Fast { winograd, .. }) = &self.fast else { return Ok(None) };
         match winograd.prepare(stream, weight, params) {
@@ -172,10 +172,10 @@ impl Tuned {
         }
     }
 
-    /// [`Conv::launch_with`] of the step for this shape, where `prepared` is what [`Tuned::prepare`] made of `weight`.
+    /// [`Conv::launch_with`] of the step for this shape, where `prepared` comes from [`Tuned::prepare`] with `weight`.
     ///
     /// # Errors
-    /// As [`Conv::launch_with`]; [`Error::Shape`] if `weight` does not have the shape of what was prepared.
+    /// Same as [`Conv::launch_with`]; [`Error::Shape`] if `weight` does not have the shape of the prepared one.
     #[expect(clippy::too_many_arguments, reason = "those of `Conv::launch_with`, and what was prepared")]
     pub fn launch_prepared(
         &self,
@@ -201,7 +201,7 @@ impl Tuned {
         }
     }
 
-    /// By the step that takes every shape, but does a bias alone.
+    /// Runs the step that takes every shape, but supports only a bias.
     fn any(&self, call: Call<'_>) -> Result<()> {
         if call.scalars != Scalars::from(&Epilogue::default()) {
             return Err(unsupported(call.stream, self.any.name, BIAS_ALONE));
@@ -209,10 +209,10 @@ impl Tuned {
         self.any.algorithm.queue(call)
     }
 
-    /// What [`Tuned::launch_prepared`] takes for such a convolution with an epilogue of more than a bias.
+    /// Choice of [`Tuned::launch_prepared`] for such a convolution with an epilogue of more than a bias.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it has no step that does that; as [`Choice::new`].
+    /// [`Error::Unsupported`] if no step supports that; otherwise same as [`Choice::new`].
     pub fn choice(
         &self,
         stream: &Stream,

@@ -1,8 +1,8 @@
 //! The GEMM ladder: C = relu(α·A·B + β·C + bias), f32, from one thread per element to tiles that keep the arithmetic units busy.
 //!
-//! Each step is a kernel file and, here, what it is for. How it is launched is written once, in [`Gemm::launch`]; the sizes of its
-//! tile are read from the compiled kernel, so that they stand in the `.cu` alone. Before the ladder comes [`plain`], which readers
-//! meet first: one layout, and nothing but the product.
+//! Each step is a kernel file and, here, its purpose. [`Gemm::launch`] launches all of them; tile sizes are read from the
+//! compiled kernel, so that only the `.cu` states them. Before the ladder comes [`plain`], which readers meet first: one layout,
+//! and only the product.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -84,15 +84,15 @@ pub static LADDER: &[Step] = &[
     step19_split_k::STEP,
 ];
 
-/// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
+/// Maximum of M, N and K: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
 
-/// How B lies in memory. Its number is its place among a tile's kernels.
+/// Layout of B in memory. Its number is its index among a tile's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// B is \[K, N\], row-major.
     RowMajor,
-    /// B is given as its transpose, \[N, K\] row-major: x·Wᵀ, as a linear layer has it.
+    /// B is given as its transpose, \[N, K\] row-major: x·Wᵀ, as in a linear layer.
     Transposed,
 }
 
@@ -100,7 +100,7 @@ impl Layout {
     /// Both.
     pub const ALL: [Layout; 2] = [Layout::RowMajor, Layout::Transposed];
 
-    /// The kernels' suffix for it, as BLAS calls it: the first letter is A's.
+    /// The kernels' suffix for it, in BLAS notation: the first letter is A's.
     pub fn suffix(self) -> &'static str {
         match self {
             Layout::RowMajor => "nn",
@@ -121,9 +121,9 @@ impl Layout {
 /// output channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a> {
-    /// Times the product.
+    /// Factor of the product.
     pub alpha: f32,
-    /// Times what C held before; with 0 it is not read, and may hold anything, NaN too.
+    /// Factor of the previous value of C; with 0, C is not read and may hold anything, even NaN.
     pub beta: f32,
     /// \[N\], added to each row; of a convolution, \[K\].
     pub bias: Option<&'a Tensor>,
@@ -132,13 +132,13 @@ pub struct Epilogue<'a> {
 }
 
 impl Default for Epilogue<'_> {
-    /// The product alone.
+    /// Only the product.
     fn default() -> Self {
         Epilogue { alpha: 1.0, beta: 0.0, bias: None, relu: false }
     }
 }
 
-/// The scalars of an [`Epilogue`], as `epilogue.cuh` has them.
+/// The scalars of an [`Epilogue`], laid out as in `epilogue.cuh`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub(crate) struct Scalars {
@@ -165,9 +165,9 @@ pub type Step = crate::Step<Tiling>;
 /// How a step's kernels share out C.
 #[derive(Clone, Copy, Debug)]
 pub enum Tiling {
-    /// One tile, and a kernel for each layout of B that takes every product.
+    /// One tile, and for each layout of B a kernel that takes every product.
     Any,
-    /// The same with accesses of 16 bytes, for K and N that are multiples of 4; beside it `_any` for the others.
+    /// The same with accesses of 16 bytes, for K and N that are multiples of 4, and an `_any` kernel for the others.
     Vectors,
     /// One tile, for products of whole tiles; the others go to `step09_double_buffer`.
     Whole,
@@ -178,7 +178,7 @@ pub enum Tiling {
 }
 
 impl Tiling {
-    /// The tiles that it chooses from.
+    /// The tiles that the step chooses from.
     fn tiles(self) -> &'static [TileShape] {
         match self {
             Tiling::Fitting(tiles) | Tiling::Cut(tiles) => tiles,
@@ -193,8 +193,8 @@ impl ladder::Method for Tiling {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU; [`Error::Geometry`] if the kernel file has a tile
-    /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU; [`Error::Geometry`] if the tile of the
+    /// kernel file differs from the step's, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
     fn load(step: &Step, device: &Device) -> Result<Gemm> {
         // A device that cannot tell its number of SMs is a small one.
         let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
@@ -267,7 +267,7 @@ struct Plan<'a> {
 }
 
 impl Gemm {
-    /// The same with one of its tiles alone, whatever the size of the product; `None` if it has no choice of that.
+    /// The same with only one of its tiles, whatever the size of the product; `None` if the step has no choice of tiles.
     pub fn with_tile(&self, tile: [usize; 2]) -> Option<Gemm> {
         let Loaded::Tiles { tiles, workspace } = &self.kernels else { return None };
         let mut only = tiles.iter().find(|loaded| loaded.shape.tile == tile)?.clone();
@@ -276,8 +276,8 @@ impl Gemm {
         Some(Gemm { kernels, ..self.clone() })
     }
 
-    /// The same with this many blocks of equal work per SM wherever a product has fewer tiles, in place of whole cuts, and
-    /// with a workspace of its own; `None` if it does not cut K.
+    /// The same with this many blocks of equal work per SM wherever a product has fewer tiles, instead of whole cuts, and with
+    /// its own workspace; `None` if it does not cut K.
     pub fn evenly(&self, blocks_each: usize) -> Option<Gemm> {
         let Loaded::Tiles { tiles, workspace: Some(_) } = &self.kernels else { return None };
         let shapes: Vec<TileShape> = tiles.iter().map(|loaded| loaded.shape).collect();
@@ -286,13 +286,13 @@ impl Gemm {
         Some(Gemm { kernels, blocks_each: Some(blocks_each), ..self.clone() })
     }
 
-    /// Queues C = relu(alpha·A·B + beta·C + bias) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all on the stream's
+    /// Queues C = relu(alpha·A·B + beta·C + bias) with `a` \[M, K\], `b` in `layout` and `c` \[M, N\], all on the stream's
     /// device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] if one of M, N, K is beyond [`LARGEST`], or
-    /// the one tile of [`Gemm::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host,
-    /// [`Error::WrongDevice`], [`Error::OutOfMemory`] for the workspace.
+    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if one of M, N, K exceeds [`LARGEST`], or the one tile
+    /// of [`Gemm::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`],
+    /// [`Error::OutOfMemory`] for the workspace.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -383,7 +383,7 @@ struct Size {
 }
 
 impl Size {
-    /// M, N and K of tensors that fit one another.
+    /// M, N and K of tensors whose shapes match.
     fn of(a: &Tensor, b: &Tensor, layout: Layout, epilogue: &Epilogue<'_>, c: &Tensor) -> Result<Size> {
         let ([m, k], [_, n]) = (a.dims("gemm's A")?, c.dims("gemm's C")?);
         c.expect_shape("gemm's C", &[m, n])?;
@@ -399,7 +399,7 @@ impl Size {
 #[derive(Clone, Debug)]
 pub struct Tuned {
     tiles: Gemm,
-    /// Where the GPU has `cp.async`.
+    /// Present where the GPU has `cp.async`.
     split: Option<Box<Split>>,
 }
 
@@ -420,7 +420,7 @@ impl Tuned {
     /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or step 8 on GPUs before compute capability 8.0.
     ///
     /// # Errors
-    /// As [`Step::load`].
+    /// Same as [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         match step18_tuned::STEP.load(device) {
@@ -436,7 +436,7 @@ impl Tuned {
         }
     }
 
-    /// Bytes of the workspaces, as far as launches have asked for them.
+    /// Bytes of the workspaces that launches have needed so far.
     pub fn workspace_bytes(&self) -> usize {
         let bytes = |gemm: &Gemm| match &gemm.kernels {
             Loaded::Tiles { workspace: Some(workspace), .. } => {
@@ -450,7 +450,7 @@ impl Tuned {
     /// [`Gemm::launch`] of the step for this size.
     ///
     /// # Errors
-    /// As [`Gemm::launch`].
+    /// Same as [`Gemm::launch`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -464,7 +464,7 @@ impl Tuned {
         self.chosen(size, layout).0.launch(stream, a, b, layout, epilogue, c)
     }
 
-    /// What a product \[M, N, K\] is launched on, such as `tiles of 128×128`.
+    /// Launch of a product \[M, N, K\], such as `tiles of 128×128`.
     pub fn explain(&self, [m, n, k]: [usize; 3], layout: Layout) -> String {
         let size = Size { m, n, k };
         let (gemm, how) = self.chosen(size, layout);
@@ -478,7 +478,7 @@ impl Tuned {
         })
     }
 
-    /// The step for a size, and what it does beside its tiles.
+    /// The step for a size, and the suffix that explains the choice.
     fn chosen(&self, size: Size, layout: Layout) -> (&Gemm, &'static str) {
         let Some(Split { cut, even }) = self.split.as_deref() else { return (&self.tiles, "") };
         let processors = self.tiles.processors;
@@ -498,7 +498,7 @@ impl Tuned {
 }
 
 impl Gemm {
-    /// TFLOP/s that a product of many steps is expected to reach on an H200.
+    /// Estimated TFLOP/s on an H200 of a product of many steps.
     fn rate(&self, size: Size, layout: Layout) -> Option<f64> {
         let Loaded::Tiles { tiles, .. } = &self.kernels else { return None };
         let (tile, _) = tiles::choose(tiles, size, layout, self.processors)?;
@@ -511,16 +511,16 @@ impl Gemm {
 const CUT_FROM: usize = 1536;
 /// Blocks of step 19 that an SM runs at a time.
 const EVEN_BLOCKS: usize = 3;
-/// For products with more multiply-adds than this: smaller ones are over before parts are handed over.
+/// Used for products with more multiply-adds than this: smaller ones finish before parts are handed over.
 const EVEN_FROM: usize = 1 << 27;
-/// Equal work has to be expected faster by this factor.
+/// Equal work must be estimated as faster by this factor.
 const GAIN: f64 = 1.1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As [`Tuned::chosen`] does on an H200, by the tiles that step 18 would take.
+    /// Whether equal work pays, as [`Tuned::chosen`] decides on an H200, for the tiles that step 18 would use.
     fn gains(size: [usize; 3], tile: [usize; 2], whole: bool) -> bool {
         let [m, n, k] = size;
         let size = Size { m, n, k };

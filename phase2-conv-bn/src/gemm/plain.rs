@@ -1,5 +1,5 @@
-//! The product before the ladder: C = A · B, row-major, one thread per element, and nothing else. [`super::LADDER`] begins with the
-//! same loop for two layouts of B and an epilogue.
+//! The product before the ladder: C = A · B, row-major, one thread per element. [`super::LADDER`] begins with the same loop for
+//! two layouts of B and an epilogue.
 
 use common::prelude::*;
 
@@ -14,8 +14,8 @@ const BLOCK: u32 = 16;
 /// C = A · B with `kernel` from [`SOURCE`]: `a` \[M, K\], `b` \[K, N\] and `c` \[M, N\], all on the stream's device.
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] if a size exceeds [`LARGEST`], or what the launch
-/// reports: a grid is at most 65,535 blocks high, so M may be 1,048,560.
+/// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if a size exceeds [`LARGEST`], or errors of the launch: a
+/// grid is at most 65,535 blocks high, so M may be 1,048,560.
 // ANCHOR: launch
 pub fn gemm_plain(stream: &Stream, kernel: &Kernel, a: &Tensor, b: &Tensor, c: &mut Tensor) -> Result<()> {
     let ([m, k], [_, n]) = (a.dims("gemm's A")?, c.dims("gemm's C")?);

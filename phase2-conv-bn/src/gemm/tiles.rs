@@ -1,4 +1,4 @@
-//! The tiles that the last steps choose from, and where blocks hand over parts of a product.
+//! The tiles that the last steps choose from, and the memory through which blocks hand over parts of a product.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,9 +12,9 @@ use super::{Layout, PerLayout, Size};
 pub struct TileShape {
     /// The struct of the kernel file that has its sizes.
     pub name: &'static str,
-    /// Rows and columns of C: those that `tiles_each` was measured for. The kernel file must have the same.
+    /// Rows and columns of C, for which `tiles_each` was measured. The kernel file must have the same.
     pub tile: [usize; 2],
-    /// For products with at least this many such tiles per SM.
+    /// Minimum number of such tiles per SM that a product must have.
     pub tiles_each: f64,
     /// TFLOP/s on an H200, where every SM has whole tiles.
     pub rate: f64,
@@ -23,13 +23,13 @@ pub struct TileShape {
 }
 
 impl TileShape {
-    /// How many such tiles a product has.
+    /// Number of such tiles of a product.
     pub(super) fn count(&self, size: Size) -> usize {
         size.m.div_ceil(self.tile[0]).saturating_mul(size.n.div_ceil(self.tile[1]))
     }
 }
 
-/// What a launch has to know of a tile, read from the compiled kernel: the numbers stand in the `.cu` alone.
+/// Sizes of a tile for its launch, read from the compiled kernel: only the `.cu` states the numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     /// Rows and columns of C that a block computes.
@@ -41,7 +41,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Of a file with one tile: `BM`, `BN`, `THREADS` and, where shared memory is dynamic, `SHARED`.
+    /// Reads a file with one tile: `BM`, `BN`, `THREADS` and, where shared memory is dynamic, `SHARED`.
     pub(super) fn of_file(module: &Module) -> Result<Geometry> {
         let shared = module.find_constant("SHARED").map(|_| module.constant("SHARED")).transpose()?;
         Ok(Geometry {
@@ -51,7 +51,7 @@ impl Geometry {
         })
     }
 
-    /// Of a shape of `gemm_tile.cuh`.
+    /// Reads a shape of `gemm_tile.cuh`.
     fn of_shape(module: &Module, shape: &str) -> Result<Geometry> {
         Ok(Geometry {
             tile: [module.constant(&format!("{shape}::BM"))?, module.constant(&format!("{shape}::BN"))?],
@@ -60,7 +60,7 @@ impl Geometry {
         })
     }
 
-    /// Tiles of a product; `None` if there are too many to count.
+    /// Number of tiles of a product; `None` if there are too many to count.
     pub(super) fn count(&self, size: Size) -> Option<usize> {
         size.m.div_ceil(self.tile[0]).checked_mul(size.n.div_ceil(self.tile[1]))
     }
@@ -84,7 +84,7 @@ pub(super) struct LoadedTile {
 }
 
 impl LoadedTile {
-    /// Its kernels are called `gemm_`, then one of `layouts`, then its rows and columns. `None` if the device's blocks have too
+    /// Loads the kernels `gemm_`, followed by one of `layouts`, then rows and columns. `None` if the device's blocks have too
     /// little shared memory for it.
     pub(super) fn load(
         device: &Device,
@@ -124,11 +124,11 @@ impl LoadedTile {
     }
 }
 
-/// Of a tile's TFLOP/s what its kernel for any product keeps, whose copies have four bytes, each with a test.
+/// Fraction of a tile's TFLOP/s that its kernel for any product reaches: its copies have four bytes, each with a test.
 pub(super) const ANY: f64 = 0.75;
 
-/// Of a tile's `rate` what a product gets: less for the SMs that have no tile in the last round, unless there are fewer
-/// tiles than `blocks_each` blocks of equal work per SM, and for what tiles have beyond the edges.
+/// Part of a tile's `rate` that a product reaches: less for the SMs that have no tile in the last round, unless there are fewer
+/// tiles than `blocks_each` blocks of equal work per SM, and for the parts of tiles beyond the edges.
 pub(super) fn expected(rate: f64, shape: &TileShape, size: Size, blocks_each: usize, processors: usize) -> f64 {
     let [rows, columns] = shape.tile;
     let count = shape.count(size).max(1);
@@ -150,19 +150,19 @@ pub(super) fn choose(
     tiles.iter().filter(|tile| enough(tile)).find_map(with_kernel)
 }
 
-/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time; the first
-/// allocates it.
+/// Memory where blocks store and count the parts of tiles that several blocks share. It belongs to one launch at a time; the
+/// first allocates it.
 #[derive(Debug)]
 pub(super) struct Workspace {
     blocks: usize,
     /// Values of the largest tile.
     largest: usize,
-    /// The parts; and for each tile how many of them are there, zero between launches.
+    /// The parts; and for each tile the number that have arrived, zero between launches.
     memory: Option<(Buffer<f32>, Buffer<u32>)>,
 }
 
 impl Workspace {
-    /// For up to `blocks` blocks of the largest of `tiles`.
+    /// A workspace for up to `blocks` blocks of the largest of `tiles`.
     pub(super) fn new(tiles: &[TileShape], blocks: usize) -> Arc<Mutex<Workspace>> {
         let largest = tiles.iter().map(|shape| shape.tile[0] * shape.tile[1]).max().unwrap_or(0);
         Arc::new(Mutex::new(Workspace { blocks, largest, memory: None }))

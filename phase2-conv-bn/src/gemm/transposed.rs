@@ -18,7 +18,7 @@ impl TransposedA {
     /// Loads the kernels `gemm_tn_…` of a file.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 8.0.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] before compute capability 8.0.
     pub fn load(device: &Device, source: &KernelSource) -> Result<TransposedA> {
         let module = device.load(source)?;
         let load = |shape: &TileShape| LoadedTile::load(device, &module, *shape, ["tn"; 2]).transpose();
@@ -26,7 +26,7 @@ impl TransposedA {
         Ok(TransposedA { tiles, processors: device.properties().multiprocessors.unwrap_or(1) as usize })
     }
 
-    /// The same with one of its tiles alone; `None` if it does not have that.
+    /// The same with only one of its tiles; `None` if it does not have that tile.
     pub fn with_tile(&self, tile: [usize; 2]) -> Option<TransposedA> {
         let mut only = self.tiles.iter().find(|loaded| loaded.shape.tile == tile)?.clone();
         only.shape.tiles_each = 0.0;
@@ -36,9 +36,8 @@ impl TransposedA {
     /// Queues C = A·B with `a` \[K, M\], `b` \[K, N\] and `c` \[M, N\], all on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] if one of M, N, K is beyond [`LARGEST`], or the
-    /// one tile of [`TransposedA::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host,
-    /// [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if one of M, N, K exceeds [`LARGEST`], or the one tile
+    /// of [`TransposedA::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, a: &Tensor, b: &Tensor, c: &mut Tensor) -> Result<()> {
         let ([k, m], [_, n]) = (a.dims("gemm's A")?, c.dims("gemm's C")?);
         c.expect_shape("gemm's C", &[m, n])?;

@@ -16,8 +16,8 @@ use crate::gemm::LARGEST;
 /// `kernels/linear_03_backward.cu`.
 pub const SOURCE: KernelSource = kernel_source!("linear_03_backward");
 
-/// Blocks that fill an H200: two on each SM. With fewer large tiles than this, small ones are taken. The choice
-/// changes no result: every element is one sum over K in order.
+/// Blocks that fill an H200: two on each SM. With fewer large tiles than this, small ones are used. The choice changes no result:
+/// every element is one sum over K in order.
 pub const ENOUGH: usize = 2 * 132;
 
 /// The kernels, loaded.
@@ -30,7 +30,7 @@ pub struct Backward {
     enough: usize,
 }
 
-/// The kernels of one tile shape, and what their launch has to know of it.
+/// The kernels of one tile shape, and the sizes for their launch.
 #[derive(Clone, Debug)]
 struct Tiled {
     /// Rows and columns of the result per block.
@@ -41,7 +41,7 @@ struct Tiled {
     any: Kernel,
 }
 
-/// What a backward pass reads.
+/// Inputs of a backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<'a> {
     /// The gradient of y, \[batch, out\].
@@ -54,7 +54,7 @@ pub struct Pass<'a> {
     pub weight: &'a Tensor,
 }
 
-/// What it writes.
+/// Outputs of a backward pass.
 #[derive(Debug)]
 pub struct Gradients<'a> {
     /// \[batch, in\].
@@ -69,7 +69,7 @@ impl Backward {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Backward> {
         Backward::load_from(device, &SOURCE)
     }
@@ -77,7 +77,7 @@ impl Backward {
     /// [`Backward::load`] from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`], and [`Error::NoSuchConstant`] if the text does not name its tiles' sizes.
+    /// Same as [`Device::kernel`], and [`Error::NoSuchConstant`] if the text does not name its tiles' sizes.
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Backward> {
         let module = device.load(source)?;
         let tiled = |name: &str, shape: &str, suffix: &str| -> Result<Tiled> {
@@ -93,7 +93,7 @@ impl Backward {
         Ok(Backward { input: both("input")?, weight: both("weight")?, mask: module.kernel("mask")?, enough: ENOUGH })
     }
 
-    /// The same, with large tiles from `enough` of them on, in place of [`ENOUGH`].
+    /// The same, with large tiles from `enough` of them on, instead of [`ENOUGH`].
     pub fn with_enough(self, enough: usize) -> Backward {
         Backward { enough, ..self }
     }
@@ -118,8 +118,8 @@ impl Backward {
     /// Queues dx \[batch, in\] from `dy` and `y` \[batch, out\] and `weight` \[out, in\]; nothing is allocated.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another or a count does not fit the kernel, [`Error::Unsupported`] if a
-    /// dimension is beyond [`LARGEST`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match or a count does not fit the kernel, [`Error::Unsupported`] if a dimension
+    /// exceeds [`LARGEST`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn input(&self, stream: &Stream, dy: &Tensor, y: &Tensor, weight: &Tensor, dx: &mut Tensor) -> Result<()> {
         y.expect_shape("linear's y", dy.shape())?;
         self.input_of(stream, dy, Some(y), weight, dx)
@@ -128,7 +128,7 @@ impl Backward {
     /// Queues dW \[out, in\] and dbias \[out\] from `dy` and `y` \[batch, out\] and `x` \[batch, in\]; nothing is allocated.
     ///
     /// # Errors
-    /// As [`Backward::input`].
+    /// Same as [`Backward::input`].
     pub fn parameters(
         &self,
         stream: &Stream,
@@ -145,7 +145,7 @@ impl Backward {
     /// Queues all three gradients, in two launches that mask what they read; nothing is allocated.
     ///
     /// # Errors
-    /// As [`Backward::input`].
+    /// Same as [`Backward::input`].
     pub fn fused(&self, stream: &Stream, pass: Pass<'_>, gradients: Gradients<'_>) -> Result<()> {
         let Pass { dy, y, x, weight } = pass;
         let Gradients { dx, dweight, dbias } = gradients;
@@ -156,7 +156,7 @@ impl Backward {
     /// Queues all three gradients as separate kernels would: g is allocated and written, and both products read it.
     ///
     /// # Errors
-    /// As [`Backward::input`], and [`Error::OutOfMemory`].
+    /// Same as [`Backward::input`], and [`Error::OutOfMemory`].
     pub fn separate(&self, stream: &Stream, pass: Pass<'_>, gradients: Gradients<'_>) -> Result<()> {
         let Pass { dy, y, x, weight } = pass;
         let Gradients { dx, dweight, dbias } = gradients;

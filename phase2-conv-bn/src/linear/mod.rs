@@ -61,27 +61,27 @@ pub struct Step {
     number: u32,
     name: &'static str,
     idea: &'static str,
-    /// Its own kernel file, if it has one.
+    /// The step's own kernel file, if any.
     source: Option<KernelSource>,
 }
 
 impl Step {
-    /// Its place in the ladder, from 1.
+    /// Position in the ladder, from 1.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// What tables call it.
+    /// Name in tables.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What is new in it, in a few words.
+    /// New idea of the step, in a few words.
     pub fn idea(&self) -> &'static str {
         self.idea
     }
 
-    /// Its own kernel file, if it has one.
+    /// The step's own kernel file, if any.
     pub fn source(&self) -> Option<&KernelSource> {
         self.source.as_ref()
     }
@@ -91,10 +91,10 @@ impl Step {
         Step { source: Some(source), ..self.clone() }
     }
 
-    /// Loads what the step needs. [`LIBRARY`] queues its product on the device's default stream.
+    /// Loads the kernels of the step. [`LIBRARY`] queues its product on the device's default stream.
     ///
     /// # Errors
-    /// As [`Device::kernel`] and [`Tuned::load`]; [`Error::Unsupported`] from [`LIBRARY`] where the library is absent.
+    /// Same as [`Device::kernel`] and [`Tuned::load`]; [`Error::Unsupported`] from [`LIBRARY`] where the library is absent.
     pub fn load(&self, device: &Device) -> Result<LinearRelu> {
         let method = match &self.source {
             Some(source) if self.number == LIBRARY.number => {
@@ -124,8 +124,8 @@ impl LinearRelu {
     /// stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another or a count does not fit the kernel, [`Error::Unsupported`] if a
-    /// dimension does not, [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match or a count does not fit the kernel, [`Error::Unsupported`] if a dimension does
+    /// not, [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, weight: &Tensor, bias: &Tensor, y: &mut Tensor) -> Result<()> {
         let Size { outputs, inputs, columns, .. } = Size::of(x, weight, y)?;
         bias.expect_shape("linear's bias", &[columns as usize])?;
@@ -154,7 +154,7 @@ impl LinearRelu {
 /// The kernel of [`LIBRARY`]'s source that [`add_bias_and_clip`] takes.
 ///
 /// # Errors
-/// As [`VectorKernel::load`].
+/// Same as [`VectorKernel::load`].
 pub fn load_bias_and_clip(device: &Device, source: &KernelSource) -> Result<VectorKernel> {
     VectorKernel::load(device, source, "bias_relu")
 }
@@ -190,7 +190,7 @@ struct Size {
 }
 
 impl Size {
-    /// The size of tensors that fit one another.
+    /// The size of tensors whose shapes match.
     fn of(x: &Tensor, weight: &Tensor, y: &Tensor) -> Result<Size> {
         let ([batch, inputs], [_, columns]) = (x.dims("linear's x")?, y.dims("linear's y")?);
         y.expect_shape("linear's y", &[batch, columns])?;

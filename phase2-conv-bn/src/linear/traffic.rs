@@ -1,4 +1,4 @@
-//! The bytes that a version moves, counted by the simulator's profiler, beside what the problem needs.
+//! The bytes that a version moves, counted by the simulator's profiler, next to those that the problem needs.
 
 use common::device::SimOptions;
 use common::prelude::*;
@@ -9,36 +9,37 @@ use super::Step;
 /// Bytes that a launch, or all of a step's launches, moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// That lanes asked for: each value as often as it is fetched or stored.
+    /// Bytes requested by lanes: each value as often as it is fetched or stored.
     pub requested: u64,
-    /// Of the sectors that their accesses touched: what the L1 cache and the levels below it have to move. Each has 32 bytes.
+    /// Bytes of the sectors touched by their accesses: what the L1 cache and the levels below it must move. Each sector has 32
+    /// bytes.
     pub sectors: u64,
-    /// Of the different sectors of each launch: what an unlimited cache would have to move from and to memory.
+    /// Bytes of the distinct sectors of each launch: what an unlimited cache would have to move from and to memory.
     pub unique: u64,
     /// Floating-point operations.
     pub flops: u64,
 }
 
 impl Traffic {
-    /// What y = relu(x·Wᵀ + bias) needs at least: each input read once, each output written once, 4 bytes each.
+    /// Minimum bytes for y = relu(x·Wᵀ + bias): each input read once, each output written once, 4 bytes each.
     pub fn ideal(batch: usize, inputs: usize, outputs: usize) -> u64 {
         4 * (batch * inputs + outputs * inputs + outputs + batch * outputs) as u64
     }
 
-    /// What a second pass over y \[batch, out\] adds: y is read and written once more.
+    /// Bytes that a second pass over y \[batch, out\] adds: y is read and written once more.
     pub fn second_pass(batch: usize, outputs: usize) -> u64 {
         2 * 4 * (batch * outputs) as u64
     }
 
-    /// What the gradients of x, W and bias need from `dy` and `y`: two products that each read both, one more matrix, and write
-    /// theirs; with `separate`, a kernel of its own reads both and writes the masked gradient, and the products read that.
+    /// Minimum bytes for the gradients of x, W and bias from `dy` and `y`: two products that each read both, one more matrix, and
+    /// write their own; with `separate`, a kernel of its own reads both and writes the masked gradient, which the products read.
     pub fn gradients(batch: usize, inputs: usize, outputs: usize, separate: bool) -> u64 {
         let (y, x, weight) = (batch * outputs, batch * inputs, outputs * inputs);
         let masked = if separate { 3 * y + 2 * y } else { 4 * y };
         4 * (2 * weight + 2 * x + outputs + masked) as u64
     }
 
-    /// Of some launches together.
+    /// Sum over several launches.
     pub fn of(profiles: &[Profile]) -> Traffic {
         let mut traffic = Traffic::default();
         for profile in profiles {
@@ -52,10 +53,10 @@ impl Traffic {
         traffic
     }
 
-    /// What `step` moves for x \[batch, in\] and W \[out, in\], on a simulator of its own.
+    /// Bytes that `step` moves for x \[batch, in\] and W \[out, in\], on its own simulator.
     ///
     /// # Errors
-    /// As [`Step::load`], [`Error::Unsupported`] for a step that does not run on the simulator.
+    /// Same as [`Step::load`], [`Error::Unsupported`] for a step that does not run on the simulator.
     pub fn measure(step: &Step, batch: usize, inputs: usize, outputs: usize) -> Result<Traffic> {
         let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
         let linear = step.load(&device)?;

@@ -26,7 +26,7 @@ pub struct Written {
     weight: TransposedA,
 }
 
-/// What writes g, and transposes.
+/// The kernels that write g, and transpose.
 #[derive(Clone, Debug)]
 pub struct Mask {
     mask: Kernel,
@@ -37,12 +37,12 @@ pub struct Mask {
     threads: u32,
 }
 
-/// Where g lies between the kernels.
+/// Memory for g between the kernels.
 #[derive(Debug)]
 pub struct MaskedGradient {
     /// \[batch, out\].
     pub g: Tensor,
-    /// \[out, batch\], if it is asked for.
+    /// \[out, batch\], if requested.
     pub transposed: Option<Tensor>,
     /// Sums of columns, for each block of rows.
     parts: Tensor,
@@ -52,7 +52,7 @@ impl Mask {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Mask> {
         Mask::load_from(device, &MASK)
     }
@@ -60,7 +60,7 @@ impl Mask {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Mask::load`].
+    /// Same as [`Mask::load`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Mask> {
         let module = device.load(source)?;
         let tile = [module.constant("ROWS")?, module.constant("COLUMNS")?];
@@ -85,11 +85,11 @@ impl Mask {
         })
     }
 
-    /// Queues g, its transpose if there is a place for it, and dbias \[out\], the sums of g's columns; nothing is allocated.
+    /// Queues g, its transpose if there is memory for it, and dbias \[out\], the sums of g's columns; nothing is allocated.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another or a count does not fit the kernel, [`Error::Invalid`] if a tensor is on
-    /// the host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match or a count does not fit the kernel, [`Error::Invalid`] if a tensor is on the
+    /// host, [`Error::WrongDevice`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -130,7 +130,7 @@ impl Mask {
     /// Queues `y` \[C, R\] = the transpose of `x` \[R, C\].
     ///
     /// # Errors
-    /// As [`Mask::launch`].
+    /// Same as [`Mask::launch`].
     pub fn transpose(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         let [rows, columns] = x.dims("transposition")?;
         y.expect_shape("transposition's y", &[columns, rows])?;
@@ -153,7 +153,7 @@ impl Written {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 8.0.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Written> {
         Written::load_from(device, &MASK, &PRODUCT)
     }
@@ -161,7 +161,7 @@ impl Written {
     /// The same from other texts, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Written::load`].
+    /// Same as [`Written::load`].
     pub fn load_from(device: &Device, mask: &KernelSource, product: &KernelSource) -> Result<Written> {
         Ok(Written {
             mask: Mask::load_from(device, mask)?,
@@ -170,7 +170,7 @@ impl Written {
         })
     }
 
-    /// What writes g.
+    /// The kernels that write g.
     pub fn mask(&self) -> &Mask {
         &self.mask
     }
@@ -180,11 +180,11 @@ impl Written {
         Some(Written { weight: self.weight.with_tile(tile)?, ..self.clone() })
     }
 
-    /// Queues all three gradients, in four launches; g lies in `masked`. Nothing is allocated but the workspace of products whose K
-    /// is cut, once.
+    /// Queues all three gradients, in four launches; g is stored in `masked`. Allocates nothing except, once, the workspace of
+    /// products whose K is cut.
     ///
     /// # Errors
-    /// As [`Mask::launch`] and [`crate::gemm::Gemm::launch`].
+    /// Same as [`Mask::launch`] and [`crate::gemm::Gemm::launch`].
     pub fn launch(
         &self,
         stream: &Stream,

@@ -1,7 +1,7 @@
 //! BatchNorm as inference uses it, with running statistics, in three steps.
 //!
-//! The parameters of a layer do not change between images. So a loaded step makes a [`Layer`] of them once, with whatever it wants
-//! to compute beforehand, and the layer is launched for each image.
+//! The parameters of a layer do not change between images. So a loaded step makes a [`Layer`] of them once, with any values that
+//! it computes beforehand, and the layer is launched for each image.
 
 use bench::ladder;
 use common::limits::fits_i32;
@@ -60,10 +60,10 @@ pub const VECTORISED: Step<Method> = Step {
     method: Method::Vectorised,
 };
 
-/// What a step's kernel needs of its host side.
+/// Host side that a step's kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// All parameters, a thread per element.
+    /// All parameters, one thread per element.
     Naive,
     /// Scale and shift, a grid over the planes.
     ScaleShift,
@@ -77,7 +77,7 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Normaliser> {
         let kernel = |name| device.kernel(&step.source, name);
         let (kernel, fold) = match step.method {
@@ -101,7 +101,7 @@ pub struct Normaliser {
     fold: Option<Kernel>,
 }
 
-/// What normalises.
+/// Kernel that normalises.
 #[derive(Clone, Debug)]
 enum Loaded {
     Naive(Kernel),
@@ -129,8 +129,8 @@ pub struct Layer {
 }
 
 impl Normaliser {
-    /// A layer with copies of `norm`'s four parameters, \[C\] each, or with what was computed of them. All are on the stream's
-    /// device; what computes is queued on the stream.
+    /// A layer with copies of `norm`'s four parameters, \[C\] each, or with the values computed from them. All are on the
+    /// stream's device; the computation is queued on the stream.
     ///
     /// # Errors
     /// [`Error::Shape`] if they differ in length or have more than one dimension, [`Error::Invalid`] if one is on the host,
@@ -181,7 +181,7 @@ impl Layer {
     /// [`Layer::launch`] with the output in place of the input.
     ///
     /// # Errors
-    /// As [`Layer::launch`].
+    /// Same as [`Layer::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
         self.queue(stream, None, x)
     }
@@ -189,14 +189,14 @@ impl Layer {
     /// [`Layer::launch`] into a new tensor.
     ///
     /// # Errors
-    /// As [`Layer::launch`], and [`Error::OutOfMemory`].
+    /// Same as [`Layer::launch`], and [`Error::OutOfMemory`].
     pub fn forward(&self, stream: &Stream, input: &Tensor) -> Result<Tensor> {
         let mut output = Tensor::empty_on(stream.device(), input.shape())?;
         self.launch(stream, input, &mut output)?;
         Ok(output)
     }
 
-    /// Without an input, `output` is that as well.
+    /// Without an input, `output` is the input as well.
     fn queue(&self, stream: &Stream, input: Option<&Tensor>, output: &mut Tensor) -> Result<()> {
         let [images, channels, height, width] = output.dims4()?;
         if channels != self.channels {

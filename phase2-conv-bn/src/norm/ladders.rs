@@ -17,7 +17,7 @@ pub fn shape(device: &Device) -> [usize; 4] {
     if device.is_sim() { [16, 64, 28, 28] } else { [334, 64, 56, 56] }
 }
 
-/// What a step computes, and where it puts it.
+/// Operation of a step, and where its result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Into another tensor.
@@ -31,7 +31,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As tables call it, behind one another: what is in place is so of the rows above, and ReLU always.
+    /// Name in tables, read in order: "in place" refers to the rows above, and ReLU is always in place.
     pub fn name(self) -> &'static str {
         match self {
             Operation::BatchNorm => "BatchNorm",
@@ -51,7 +51,7 @@ impl Operation {
     }
 }
 
-/// A tensor with the parameters of a layer, on the host, and what the steps have to make of them.
+/// A tensor with the parameters of a layer, on the host, and the expected results of the steps.
 #[derive(Debug)]
 pub struct Problem {
     input: Tensor,
@@ -88,12 +88,12 @@ impl Problem {
         &self.input
     }
 
-    /// What BatchNorm has to make of the input.
+    /// Expected result of BatchNorm.
     pub fn normalised(&self) -> &Expected {
         &self.normalised
     }
 
-    /// The layer's parameters on a device: what [`norm`] takes.
+    /// The layer's parameters on a device, as [`norm`] takes them.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -102,10 +102,10 @@ impl Problem {
         Ok([weight?, bias?, mean?, variance?])
     }
 
-    /// Runs every step of every ladder on `device`. `before` is told of each, by operation and title.
+    /// Runs every step of every ladder on `device`. `before` is called with the operation and title of each.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn run(&self, device: &Device, bench: &Bench, mut before: impl FnMut(Operation, &str)) -> Result<Vec<Rung>> {
         let stream = device.stream();
         let x = self.input.to_device(device)?;
@@ -173,11 +173,11 @@ pub fn norm([weight, bias, mean, variance]: &[Tensor; 4]) -> BatchNorm<'_> {
 /// A step of a ladder, run.
 #[derive(Debug)]
 pub struct Rung {
-    /// What it computed.
+    /// Operation that it computed.
     pub operation: Operation,
     /// `3 vectorised`.
     pub step: String,
-    /// Whether it was right, and what it took.
+    /// Whether it was right, and its time.
     pub run: StepRun,
 }
 

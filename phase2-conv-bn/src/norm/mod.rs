@@ -1,4 +1,4 @@
-//! What is limited by memory alone: BatchNorm, ReLU, and the statistics that BatchNorm needs in training.
+//! Operations limited only by memory: BatchNorm, ReLU, and the statistics that BatchNorm needs in training.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -22,7 +22,7 @@ pub mod statistics;
 use common::limits::fits_i32;
 use common::prelude::*;
 
-/// A kernel of `in_flight.cuh`, loaded, with the number of values that its blocks take.
+/// A loaded kernel of `in_flight.cuh`, with the number of values that its blocks take.
 #[derive(Clone, Debug)]
 pub struct VectorKernel {
     kernel: Kernel,
@@ -35,7 +35,7 @@ impl VectorKernel {
     /// The kernel `name` of `source`.
     ///
     /// # Errors
-    /// As [`Device::kernel`], and [`Error::NoSuchConstant`] if the file does not include `in_flight.cuh`.
+    /// Same as [`Device::kernel`], and [`Error::NoSuchConstant`] if the file does not include `in_flight.cuh`.
     pub fn load(device: &Device, source: &KernelSource, name: &str) -> Result<VectorKernel> {
         let module = device.load(source)?;
         Ok(VectorKernel {
@@ -55,14 +55,14 @@ impl VectorKernel {
         LaunchConfig::linear(n.div_ceil(self.values_each), self.threads)
     }
 
-    /// Queues the kernel, which makes each value of `output` of one of `input`, both of one shape.
+    /// Queues the kernel, which computes each value of `output` from one of `input`, both of one shape.
     ///
     /// # Errors
     /// [`Error::Shape`], naming the `operation`, if the shapes differ or have too many values; [`Error::Invalid`] if a tensor is on
     /// the host, [`Error::WrongDevice`].
     ///
     /// # Safety
-    /// The kernel takes (x, y, n), and reads x\[i\] and writes y\[i\] for i < n alone.
+    /// The kernel takes (x, y, n), and only reads x\[i\] and writes y\[i\] for i < n.
     pub unsafe fn launch(&self, operation: &str, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
         output.expect_shape(&format!("{operation}'s output"), input.shape())?;
         let n = fits_i32(operation, "the number of values", Some(input.len()))?.unsigned_abs();
@@ -75,10 +75,10 @@ impl VectorKernel {
     /// The same over the values of `x`.
     ///
     /// # Errors
-    /// As [`VectorKernel::launch`].
+    /// Same as [`VectorKernel::launch`].
     ///
     /// # Safety
-    /// As [`VectorKernel::launch`]; and a thread writes only what it has read itself.
+    /// Same as [`VectorKernel::launch`]; and a thread writes only what it has read itself.
     pub unsafe fn launch_in_place(&self, operation: &str, stream: &Stream, x: &mut Tensor) -> Result<()> {
         let n = fits_i32(operation, "the number of values", Some(x.len()))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);

@@ -39,10 +39,10 @@ pub const VECTORISED: Step<Method> = Step {
     method: Method::Vectorised,
 };
 
-/// What a step's kernel needs of its host side.
+/// Host side that a step's kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// One pointer, a thread per element.
+    /// One pointer, one thread per element.
     Naive,
     /// Two pointers, vectors.
     Vectorised,
@@ -54,7 +54,7 @@ impl ladder::Method for Method {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Relu> {
         Ok(Relu(match step.method {
             Method::Naive => Loaded::Naive(device.kernel(&step.source, "relu")?),

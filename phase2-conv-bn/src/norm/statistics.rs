@@ -71,12 +71,12 @@ pub const WELFORD: Step<Method> = Step {
     method: Method::Welford,
 };
 
-/// What a step's kernel needs of its host side.
+/// Host side that a step's kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// A thread per channel.
+    /// One thread per channel.
     Naive,
-    /// A block per channel.
+    /// One block per channel.
     Shared,
     /// Several blocks per channel, sums, two stages.
     Shuffle,
@@ -108,13 +108,13 @@ struct Size {
 #[derive(Clone, Copy, Debug)]
 struct Blocks {
     threads: u32,
-    /// Loads of a thread in flight.
+    /// Loads that a thread has in flight.
     in_flight: u32,
 }
 
 impl Blocks {
-    /// Slots that a block's threads take in a round; and the most blocks per channel, so that the second stage reads what they
-    /// found in as many rounds as a thread has loads in flight.
+    /// Slots that a block's threads take in a round; and the maximum number of blocks per channel, so that the second stage reads
+    /// their results in as many rounds as a thread has loads in flight.
     fn round(self) -> u32 {
         self.in_flight * self.threads
     }
@@ -126,14 +126,14 @@ impl Blocks {
 struct Split {
     /// Vectors that a plane touches, wherever it begins.
     slots: u32,
-    /// Of them per block.
+    /// Slots per block.
     share: u32,
     /// Blocks per channel.
     blocks: u32,
 }
 
 impl Split {
-    /// Blocks of a grid that are enough for any GPU: several times what an H200 holds at once.
+    /// Number of blocks of a grid that suffices for any GPU: several times what an H200 holds at once.
     const ENOUGH: u32 = 8192;
 
     fn new(size: Size, blocks: Blocks) -> Split {
@@ -153,7 +153,7 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Statistics> {
         let module = device.load(&step.source)?;
         let kernel = |name| module.kernel(name);
@@ -191,23 +191,23 @@ impl Size {
 pub struct Statistics {
     method: Method,
     kernels: Kernels,
-    /// What the blocks of the first stage found; grows to the largest input so far.
+    /// Results of the blocks of the first stage; grows to the largest input so far.
     partial: Option<Buffer<f32>>,
 }
 
 /// The kernels, by how they share out a channel.
 #[derive(Debug)]
 enum Kernels {
-    /// A thread per channel.
+    /// One thread per channel.
     Naive(Kernel),
-    /// A block per channel.
+    /// One block per channel.
     Shared { kernel: Kernel, threads: u32 },
-    /// Several blocks per channel, and a second stage for what they found.
+    /// Several blocks per channel, and a second stage that combines their results.
     Staged { first: Kernel, second: Kernel, blocks: Blocks },
 }
 
 impl Statistics {
-    /// How far means and variances may be from `expected` for an input \[N, C, H, W\], given this step's order of additions.
+    /// Tolerances of means and variances against `expected` for an input \[N, C, H, W\], given this step's order of additions.
     ///
     /// # Errors
     /// [`Error::Shape`] if the input does not have 4 dimensions, or has too many values.
@@ -221,7 +221,7 @@ impl Statistics {
         Ok([expected.mean_tolerance(depth), variance])
     }
 
-    /// The most additions or merges that a value takes part in.
+    /// Maximum number of additions or merges that a value takes part in.
     fn depth(&self, size: Size) -> u32 {
         let count = size.images * size.plane;
         match self.kernels {
@@ -236,11 +236,11 @@ impl Statistics {
         }
     }
 
-    /// Queues the mean and the biased variance (divided by N·H·W, as normalisation in training takes it) of each channel of
+    /// Queues the mean and the biased variance (divided by N·H·W, as normalisation in training uses it) of each channel of
     /// `input` \[N, C, H, W\] into `mean` and `variance`, \[C\] each. All are on the stream's device.
     ///
     /// Steps 3 and 4 keep a workspace of at most 200 KB, or 12 bytes per channel for more than 8192 of them; the first launch
-    /// allocates it, and one that needs more.
+    /// allocates it, and any launch that needs more grows it.
     ///
     /// # Errors
     /// [`Error::Shape`] if a shape does not fit or N·H·W is 0 and C is not, [`Error::Invalid`] if a tensor is on the host,

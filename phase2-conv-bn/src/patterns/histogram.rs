@@ -12,7 +12,7 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[GLOBAL, SHARED, COPIES, VECTORS];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "histogram", about: "how often each of 256 bytes occurs", run };
 
 /// Number of counters.
@@ -58,10 +58,10 @@ pub const VECTORS: Step<Method> = Step {
     method: Method::Shares,
 };
 
-/// What a step's kernel needs of its host side.
+/// Host side that a step's kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// A thread per key.
+    /// One thread per key.
     ThreadPerKey,
     /// Blocks that stride through the list.
     Shares,
@@ -73,7 +73,7 @@ impl ladder::Method for Method {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Histogram> {
         let module = device.load(&step.source)?;
         module.expect_constant("BINS", BINS)?;
@@ -95,7 +95,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Keys that are worth a thread where blocks stride: below that, clearing and adding up its block's counters costs more than
+    /// Keys that justify a thread where blocks stride: below that, clearing and adding up its block's counters costs more than
     /// counting.
     const SHARE: u32 = 16;
 
@@ -125,7 +125,7 @@ impl Histogram {
     }
 }
 
-/// The counts, and that they are exact.
+/// The counts, which must be exact.
 pub fn reference(keys: &[u32]) -> Answer<u32> {
     let mut values = vec![0; BINS];
     for &key in keys {
@@ -134,7 +134,7 @@ pub fn reference(keys: &[u32]) -> Answer<u32> {
     Answer { values, tolerance: Tolerance::exact() }
 }
 
-/// `n` keys of which seven in eight end in the byte 0, as the pixels of a picture with a dark background do.
+/// `n` keys of which seven in eight end in the byte 0, like the pixels of a picture with a dark background.
 pub fn skewed_keys(n: usize, seed: u64) -> Vec<u32> {
     // The upper bits decide, so that what remains of the lowest byte is random.
     random_u32(n, seed).into_iter().map(|key| if key >> 29 == 0 { key } else { key & !0xff }).collect()

@@ -56,36 +56,36 @@ pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     moving.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
 }
 
-/// Blocks of `threads` threads that share a list of any length: as many as the device holds at once, but at most `most`, since blocks
-/// beyond that would run as a second wave. On the simulator, `most`.
+/// Number of blocks of `threads` threads that share a list of any length: as many as the device holds at once, but at most
+/// `most`, since blocks beyond that would run as a second wave. On the simulator, `most`.
 ///
 /// # Errors
-/// What the driver reports.
+/// Errors of the driver.
 fn sharing_blocks(kernel: &Kernel, threads: u32, most: u32) -> Result<u32> {
     Ok(kernel.resident_blocks(threads, 0)?.map_or(most, |fit| fit.clamp(1, most)))
 }
 
-/// A pattern, as commands and tables know it.
+/// A pattern, for commands and tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
-    /// As the command line takes it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it computes, in a few words.
+    /// Description of its result, in a few words.
     pub about: &'static str,
-    /// Runs every step on the problem of the device's size: [`Trial`] has what a step needs.
+    /// Runs every step on the problem of the device's size: [`Trial`] has the inputs of a step.
     pub run: fn(&Trial<'_>) -> Result<Vec<PatternRun>>,
 }
 
 /// A step of a pattern, run on one problem.
 #[derive(Debug)]
 pub struct PatternRun {
-    /// The problem, as tables call it: `2²⁰ values`.
+    /// The problem's size in tables: `2²⁰ values`.
     pub size: String,
     /// `3 shuffles`.
     pub step: String,
-    /// What the problem asks of memory: the bytes that every step has to read and write.
+    /// Minimum memory traffic of the problem: the bytes that every step must read and write.
     pub cost: Cost,
-    /// Whether it was right, and what it took.
+    /// Whether it was right, and its time.
     pub run: StepRun,
 }
 
@@ -93,24 +93,24 @@ pub struct PatternRun {
 pub struct Trial<'a> {
     /// Where.
     pub device: &'a Device,
-    /// How they are timed.
+    /// Timing settings.
     pub bench: &'a Bench,
-    /// Is told the title of each step before it runs.
+    /// Called with the title of each step before it runs.
     pub announce: &'a dyn Fn(&str),
 }
 
 impl Trial<'_> {
-    /// The first size on the simulator, where a step has to take well under a second, the second on a GPU, where no cache may hold
+    /// The first size on the simulator, where a step must take well under a second; the second on a GPU, where no cache may hold
     /// the problem.
     pub fn size<T>(&self, simulator: T, gpu: T) -> T {
         if self.device.is_sim() { simulator } else { gpu }
     }
 
-    /// Runs a step: fills `output` with poison, lets `launch` fill it, compares it with `expected`, then times `launch`. What else
-    /// `launch` writes on the way, such as a workspace, is its own affair.
+    /// Runs a step: fills `output` with poison, lets `launch` fill it, compares it with `expected`, then times `launch`. Other
+    /// memory that `launch` writes, such as a workspace, is not checked.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn run<M, T, E>(
         &self,
         step: &Step<M>,
@@ -138,17 +138,17 @@ impl Trial<'_> {
     }
 }
 
-/// What the values of an output have to be.
+/// Expected values of an output.
 #[derive(Clone, Debug)]
 pub struct Answer<T> {
     /// In order.
     pub values: Vec<T>,
-    /// How far off they may be.
+    /// Maximum deviation.
     pub tolerance: Tolerance,
 }
 
 impl<T: Copy + Into<f64>> Answer<T> {
-    /// Compares.
+    /// Compares an output with the expected values.
     ///
     /// # Errors
     /// [`Mismatch`].
@@ -157,7 +157,7 @@ impl<T: Copy + Into<f64>> Answer<T> {
     }
 }
 
-/// A number of values as tables call it: `2²⁶`, or `1000003`.
+/// A number of values for tables: `2²⁶`, or `1000003`.
 pub(crate) fn count(n: usize) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     if n < 1024 || !n.is_power_of_two() {
@@ -167,7 +167,7 @@ pub(crate) fn count(n: usize) -> String {
     std::iter::once('2').chain(exponent.bytes().map(|digit| DIGITS[usize::from(digit - b'0')])).collect()
 }
 
-/// `n` values in no order that all bits of take part, the same on every machine.
+/// `n` values in an order that depends on all bits, the same on every machine.
 pub fn random_u32(n: usize, seed: u64) -> Vec<u32> {
     // SplitMix64's finaliser: a bijection of 64 bits, of which the upper half is kept (Steele, Lea & Flood 2014).
     let mixed = |i: u64| {

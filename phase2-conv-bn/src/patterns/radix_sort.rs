@@ -12,7 +12,7 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[SCATTER, EXCHANGE, MATCH];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "radix-sort", about: "pairs of a key and a value, sorted", run };
 
 /// Step 1. Hypothesis: eight passes of 20 bytes per pair, were the stores not scattered: each pair goes to a sector of its own. Change:
@@ -45,7 +45,7 @@ pub const MATCH: Step<Method> = Step {
     method: Method,
 };
 
-/// How a step is launched: all alike.
+/// Launch of a step: the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method;
 
@@ -55,7 +55,7 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<RadixSort> {
         let module = device.load(&step.source)?;
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
@@ -83,18 +83,18 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// From the host.
+    /// Copies keys and values from the host.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn to_device(stream: &Stream, keys: &[u32], values: &[u32]) -> Result<Pairs> {
         Ok(Pairs { keys: stream.clone_htod(keys)?, values: stream.clone_htod(values)? })
     }
 
-    /// Room for `n` pairs, filled with poison.
+    /// Memory for `n` pairs, filled with poison.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn poisoned(stream: &Stream, n: usize) -> Result<Pairs> {
         Ok(Pairs { keys: stream.alloc_poisoned(n)?, values: stream.alloc_poisoned(n)? })
     }
@@ -102,7 +102,7 @@ impl Pairs {
     /// Keys and values, on the host.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn to_host(&self, stream: &Stream) -> Result<[Vec<u32>; 2]> {
         Ok([stream.clone_dtoh(&self.keys)?, stream.clone_dtoh(&self.values)?])
     }
@@ -149,10 +149,10 @@ pub struct RadixSort {
     workspace: Option<Workspace>,
 }
 
-/// What a sort needs beside its input and output, for up to as many pairs as its pairs have room for.
+/// Memory that a sort needs in addition to its input and output; `pairs` sets the maximum number of pairs.
 #[derive(Debug)]
 struct Workspace {
-    /// Where every second pass stores its result.
+    /// Result of every second pass.
     pairs: Pairs,
     /// \[digits, tiles\].
     counts: Buffer<u32>,
@@ -163,7 +163,8 @@ struct Workspace {
 impl RadixSort {
     /// Queues the pairs of `input`, sorted by key and otherwise in their order, into `output`. All are on the stream's device.
     ///
-    /// The first launch allocates a workspace of a little more than `input`, and one with another number of pairs a new one.
+    /// The first launch allocates a workspace slightly larger than `input`; a launch with another number of pairs allocates a new
+    /// one.
     ///
     /// # Errors
     /// [`Error::Shape`] if the four lists are not equally long, or too long; [`Error::WrongDevice`], [`Error::OutOfMemory`].

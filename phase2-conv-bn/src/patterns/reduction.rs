@@ -12,7 +12,7 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[ATOMIC, SHARED, VECTORS];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "reduction", about: "the sum of a list of integers", run };
 
 /// Step 1. Hypothesis: one addition per value in memory, all of them to the same address, queue up there. Change: none, this is the
@@ -45,10 +45,10 @@ pub const VECTORS: Step<Method> = Step {
     method: Method::Shares,
 };
 
-/// What a step's kernel needs of its host side.
+/// Host side that a step's kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// A thread per value.
+    /// One thread per value.
     ThreadPerValue,
     /// Blocks that stride through the list.
     Shares,
@@ -60,7 +60,7 @@ impl ladder::Method for Method {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Reduction> {
         let module = device.load(&step.source)?;
         let (kernel, threads) = (module.kernel("reduce")?, module.constant("THREADS")? as u32);
@@ -87,7 +87,7 @@ impl Reduction {
     /// Queues the sum of all of `x` into the one value of `sum`. Both are on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are too many values, or `sum` is not one; [`Error::WrongDevice`].
+    /// [`Error::Shape`] if there are too many values, or `sum` does not have length 1; [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, x: &Buffer<u32>, sum: &mut Buffer<u32>) -> Result<()> {
         let n = fits_i32("reduction", "the number of values", Some(x.len()))?.unsigned_abs();
         if sum.len() != 1 {
@@ -110,7 +110,7 @@ impl Reduction {
     }
 }
 
-/// The sum, and that it is exact.
+/// The sum, which must be exact.
 pub fn reference(x: &[u32]) -> Answer<u32> {
     Answer { values: vec![x.iter().fold(0, |sum: u32, &value| sum.wrapping_add(value))], tolerance: Tolerance::exact() }
 }

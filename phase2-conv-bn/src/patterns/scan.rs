@@ -13,7 +13,7 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[LEVELS, REDUCE_FIRST, LOOK_BACK];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "scan", about: "inclusive sums of a list of integers", run };
 
 /// Step 1. Hypothesis: every value passes memory four times, so the scan takes twice as long as reading and writing it once. Change:
@@ -46,7 +46,7 @@ pub const LOOK_BACK: Step<Method> = Step {
     method: Method::LookBack,
 };
 
-/// What a step's kernels need of their host side.
+/// Host side that a step's kernels need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Two kernels per level of totals.
@@ -63,7 +63,7 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Scan> {
         let module = device.load(&step.source)?;
         let kernel = |name| module.kernel(name);
@@ -111,7 +111,7 @@ enum Kernels {
 impl Scan {
     /// Queues the inclusive sums of `x` into `y`, of the same length: `y[i] = x[0] + … + x[i]`. Both are on the stream's device.
     ///
-    /// The first launch allocates a workspace of at most 1/255 of the list, and so does one that needs more.
+    /// The first launch allocates a workspace of at most 1/255 of the list; any launch that needs more grows it.
     ///
     /// # Errors
     /// [`Error::Shape`] if there are too many values, or the lengths differ; [`Error::WrongDevice`], [`Error::OutOfMemory`].
@@ -195,7 +195,7 @@ impl Scan {
     }
 }
 
-/// `kept`, if it is long enough and on the stream's device, else a new one in its place.
+/// Returns `kept` if it is long enough and on the stream's device; otherwise replaces it with a new one.
 fn workspace<'a, T: DeviceElement>(
     kept: &'a mut Option<Buffer<T>>,
     stream: &Stream,
@@ -207,7 +207,7 @@ fn workspace<'a, T: DeviceElement>(
     }
 }
 
-/// The sums, and that they are exact.
+/// The sums, which must be exact.
 pub fn reference(x: &[u32]) -> Answer<u32> {
     let sums = x.iter().scan(0, |sum: &mut u32, &value| {
         *sum = sum.wrapping_add(value);

@@ -1,5 +1,5 @@
-//! A sparse matrix times a vector, y = A·x, in three steps: on a matrix whose rows are equally long, and on one where few rows have
-//! most of the non-zeros.
+//! A sparse matrix times a vector, y = A·x, in three steps: on a matrix whose rows are equally long, and on one where few rows
+//! have most of the non-zeros.
 
 use bench::ladder::{self, Cost, StepRun};
 use common::check::{Mismatch, Report, Tolerance, compare};
@@ -12,7 +12,7 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[SCALAR, VECTOR, MERGE];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "spmv", about: "a sparse matrix times a vector", run };
 
 /// Step 1. Hypothesis: a thread per row reads the non-zeros of 32 rows at a time, each from a sector of its own; and the longest row
@@ -45,12 +45,12 @@ pub const MERGE: Step<Method> = Step {
     method: Method::Path,
 };
 
-/// What a step's kernels need of their host side.
+/// Host side that a step's kernels need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Threads or warps that take a row each.
+    /// Each thread or warp takes a row.
     Rows,
-    /// Blocks that take a share of the path each, and a second kernel for what they leave.
+    /// Each block takes a share of the path; a second kernel adds the carries.
     Path,
 }
 
@@ -60,7 +60,7 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Product> {
         let module = device.load(&step.source)?;
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
@@ -88,15 +88,15 @@ pub struct Csr {
     pub width: usize,
     /// Where each row begins among the non-zeros, and where the last one ends; \[rows + 1\].
     pub starts: Vec<u32>,
-    /// Of each non-zero, below `width`. A row may name a column twice: what stands there is the sum.
+    /// Column of each non-zero, below `width`. A row may name a column twice: the values are added.
     pub columns: Vec<u32>,
-    /// Of each non-zero.
+    /// Value of each non-zero.
     pub values: Vec<f32>,
 }
 
 impl Csr {
-    /// A matrix whose row r has `lengths[r]` non-zeros, near its diagonal: within 2048 columns of it, or as far as there are
-    /// non-zeros in the row. Values are random in \[−1, 1).
+    /// A matrix whose row r has `lengths[r]` non-zeros, near its diagonal: within 2048 columns of it, or further if the row has
+    /// more non-zeros. Values are random in \[−1, 1).
     pub fn with_lengths(lengths: &[usize], width: usize, seed: u64) -> Csr {
         let total: usize = lengths.iter().sum();
         let mut random = random_u32(2 * total, seed).into_iter();
@@ -121,8 +121,8 @@ impl Csr {
         Csr::with_lengths(&vec![length; rows], rows, seed)
     }
 
-    /// A square matrix whose rows have lengths in proportion to 1, 2^−¾, 3^−¾, …, about `mean` on average, in random order: a power
-    /// law, as the links of pages or the friends of people follow.
+    /// A square matrix whose rows have lengths in proportion to 1, 2^−¾, 3^−¾, …, about `mean` on average, in random order: a
+    /// power law, as in the links of pages or the friends of people.
     pub fn power_law(rows: usize, mean: usize, seed: u64) -> Csr {
         let weights: Vec<f64> = (1..=rows).map(|rank| (rank as f64).powf(-0.75)).collect();
         let scale = (rows * mean) as f64 / weights.iter().sum::<f64>();
@@ -144,15 +144,15 @@ impl Csr {
         self.values.len()
     }
 
-    /// Of the row with most of them.
+    /// Length of the longest row.
     pub fn longest_row(&self) -> usize {
         self.starts.windows(2).map(|row| (row[1] - row[0]) as usize).max().unwrap_or(0)
     }
 
-    /// A·x and how far an f32 result may be from it.
+    /// A·x and the tolerance of an f32 result.
     ///
     /// # Panics
-    /// If x is not as long as rows are wide.
+    /// If x is not as long as the matrix is wide.
     pub fn reference(&self, x: &[f32]) -> Expected {
         assert_eq!(x.len(), self.width, "x has a value per column");
         let rows = self.starts.windows(2).map(|row| row[0] as usize..row[1] as usize);
@@ -170,7 +170,7 @@ impl Csr {
     /// Copies it to the device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if rows and non-zeros together do not fit 31 bits; what the device reports.
+    /// [`Error::Shape`] if rows and non-zeros together do not fit 31 bits; errors of the device.
     pub fn to_device(&self, stream: &Stream) -> Result<DeviceCsr> {
         fits_i32("a sparse matrix", "the number of rows and non-zeros", self.rows().checked_add(self.nonzeros()))?;
         Ok(DeviceCsr {
@@ -182,7 +182,7 @@ impl Csr {
     }
 }
 
-/// \[−1, 1), in steps of 2⁻²³.
+/// Maps to \[−1, 1), in steps of 2⁻²³.
 fn in_unit(random: u32) -> f32 {
     (random >> 8) as f32 / (1 << 23) as f32 - 1.0
 }
@@ -192,13 +192,13 @@ pub fn random_vector(n: usize, seed: u64) -> Vec<f32> {
     random_u32(n, seed).into_iter().map(in_unit).collect()
 }
 
-/// What y has to be.
+/// Expected values of y.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// Per row, in f64.
     pub values: Vec<f64>,
-    /// How far f32 may be from it, for a sum in any order: |error| ≤ γ(length) · Σ|aᵢ·xᵢ|, [`Tolerance::dot`]. A long row has a wide
-    /// bound, and a short one gains nothing by it.
+    /// Tolerance of f32, for a sum in any order: |error| ≤ γ(length) · Σ|aᵢ·xᵢ|, [`Tolerance::dot`]. A long row has a wide bound,
+    /// which does not loosen a short row's.
     pub bounds: Vec<f64>,
 }
 
@@ -244,7 +244,7 @@ pub struct Product {
     shares: Shares,
 }
 
-/// What a block takes.
+/// Share of a block.
 #[derive(Debug)]
 enum Shares {
     /// This many rows.
@@ -259,12 +259,12 @@ struct PathShares {
     add_carries: Kernel,
     /// Steps of a block.
     tile: u32,
-    /// What a block of the second kernel takes of what they leave.
+    /// Number of carries per block of the second kernel.
     carries: u32,
     workspace: Option<Workspace>,
 }
 
-/// What blocks leave for the second kernel: a row and its sum so far, one per block.
+/// Carries from blocks to the second kernel: a row and its sum so far, one per block.
 #[derive(Debug)]
 struct Workspace {
     rows: Buffer<u32>,
@@ -274,10 +274,12 @@ struct Workspace {
 impl Product {
     /// Queues y = A·x. All are on the stream's device.
     ///
-    /// Step 3 keeps a workspace of 8 bytes per 896 rows and non-zeros, which the first launch allocates, and one that needs more.
+    /// Step 3 keeps a workspace of 8 bytes per 896 rows and non-zeros; the first launch allocates it, and any launch that needs
+    /// more grows it.
     ///
     /// # Errors
-    /// [`Error::Shape`] if x or y has another length than rows or columns have; [`Error::WrongDevice`], [`Error::OutOfMemory`].
+    /// [`Error::Shape`] if the lengths of x or y do not match the columns or rows; [`Error::WrongDevice`],
+    /// [`Error::OutOfMemory`].
     pub fn launch(&mut self, stream: &Stream, a: &DeviceCsr, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result<()> {
         let height = a.starts.len() - 1;
         if x.len() != a.width || y.len() != height {

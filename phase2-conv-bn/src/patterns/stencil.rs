@@ -11,10 +11,10 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[NAIVE, TILE, COLUMNS];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "stencil", about: "a step of heat in a box, 7 points", run };
 
-/// The part of a difference in temperature that crosses a face in one step: `K` of the kernels.
+/// The fraction of a difference in temperature that crosses a face in one step: `K` of the kernels.
 pub const K: f64 = 0.1f32 as f64;
 
 /// Step 1. Hypothesis: seven loads for one value, but the caches have five of them, and nearly all of the rest. Change: none, this is
@@ -47,12 +47,12 @@ pub const COLUMNS: Step<Method> = Step {
     method: Method::Column,
 };
 
-/// What a step's kernel needs of its host side.
+/// Host side that a step's kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// A block per tile of a plane.
+    /// One block per tile of a plane.
     Plane,
-    /// A block per tile and several planes.
+    /// One block per tile and several planes.
     Column,
 }
 
@@ -62,7 +62,7 @@ impl ladder::Method for Method {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Stencil> {
         let module = device.load(&step.source)?;
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
@@ -86,7 +86,7 @@ impl Stencil {
     /// Queues one step of heat from `old` into `next`, both \[z, y, x\] of the shape `shape` and on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are too many cells, or the lengths do not fit the shape; [`Error::WrongDevice`].
+    /// [`Error::Shape`] if there are too many cells, or the lengths do not match the shape; [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, old: &Buffer<f32>, next: &mut Buffer<f32>, shape: [usize; 3]) -> Result<()> {
         let [z, y, x] = shape;
         let fits = |what, value| Ok::<_, Error>(fits_i32("stencil", what, value)?.unsigned_abs());
@@ -110,7 +110,7 @@ impl Stencil {
     }
 }
 
-/// The cells after one step, in f64, and how far f32 may be off.
+/// The cells after one step, in f64, and the tolerance of f32.
 pub fn reference(old: &[f32], [z, y, x]: [usize; 3]) -> Answer<f64> {
     let at = |i: usize, j: usize, k: usize| f64::from(old[(k * y + j) * x + i]);
     let before = |i: usize| i.saturating_sub(1);

@@ -12,7 +12,7 @@ use crate::Step;
 /// All steps: there is one.
 pub static LADDER: &[Step<Method>] = &[SELECT];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "top-k", about: "the 1000 largest keys of a list", run };
 
 /// Hypothesis: the k-th largest key is known after four counts of its digits; with the two passes that store the result, the keys are
@@ -35,7 +35,7 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<TopK> {
         let module = device.load(&step.source)?;
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
@@ -74,14 +74,14 @@ pub struct TopK {
     workspace: Option<Workspace>,
 }
 
-/// What a selection needs beside its input and output.
+/// Memory that a selection needs in addition to its input and output.
 #[derive(Debug)]
 struct Workspace {
-    /// Of how many keys, and which k.
+    /// Number of keys, and k.
     sizes: [u32; 2],
-    /// What is known of the k-th largest key before the first digit.
+    /// State for the k-th largest key before the first digit.
     nothing: Buffer<u32>,
-    /// What is known of it so far: its upper digits, and its rank among the keys with these.
+    /// State for the k-th largest key so far: its upper digits, and its rank among the keys with these.
     known: Buffer<u32>,
     /// \[digits\].
     digits: Buffer<u32>,
@@ -92,13 +92,13 @@ struct Workspace {
 }
 
 impl TopK {
-    /// Keys that are worth a thread where blocks stride.
+    /// Keys that justify a thread where blocks stride.
     const SHARE: u32 = 16;
 
-    /// Queues the largest of `keys`, as many as `largest` has room for, into its keys, and where they stand in the list into its
-    /// values, in the order of the list. All are on the stream's device.
+    /// Queues the largest of `keys`, as many as `largest` holds, into its keys, and their indices in the list into its values, in
+    /// the order of the list. All are on the stream's device.
     ///
-    /// The first launch allocates a small workspace, and one with other sizes a new one.
+    /// The first launch allocates a small workspace; a launch with other sizes allocates a new one.
     ///
     /// # Errors
     /// [`Error::Shape`] if there are fewer keys than that, or too many; [`Error::WrongDevice`], [`Error::OutOfMemory`].

@@ -11,7 +11,7 @@ use crate::Step;
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[NAIVE, SHARED, PADDED];
 
-/// The pattern in the registry.
+/// Entry in the registry of patterns.
 pub const PATTERN: Pattern = Pattern { name: "transpose", about: "the transpose of a matrix", run };
 
 /// Step 1. Hypothesis: each store of a warp touches 32 sectors for 128 bytes, so the stores cost eight times what they need. Change:
@@ -43,7 +43,7 @@ pub const PADDED: Step<Method> = Step {
     method: Method,
 };
 
-/// What a step's kernel needs of its host side: all are launched alike.
+/// Host side that a step's kernel needs: the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method;
 
@@ -53,7 +53,7 @@ impl ladder::Method for Method {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     fn load(step: &Step<Self>, device: &Device) -> Result<Transpose> {
         let module = device.load(&step.source)?;
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
@@ -106,7 +106,7 @@ impl Transpose {
     }
 }
 
-/// The transpose, to which every value is copied as it is.
+/// The transpose, with every value copied unchanged.
 pub fn reference(x: &[f32], [rows, columns]: [usize; 2]) -> Answer<f32> {
     let values = (0..columns).flat_map(|column| (0..rows).map(move |row| x[row * columns + column])).collect();
     Answer { values, tolerance: Tolerance::exact() }

@@ -1,4 +1,4 @@
-//! The convolution ladder: each step on three kinds of window, what im2col needs, and what is chosen for real layers.
+//! The convolution ladder: each step on three kinds of window, the cost of im2col, and the choices for real layers.
 
 use bench::ladder::{Contest, Expected, LoadedStep, columns, load_steps};
 use bench::parts::{Part, Report};
@@ -21,7 +21,7 @@ pub const PART: Part = Part {
 
 /// A kind of window: its column, its shape on the simulator, and on a GPU, where it is one of ResNet18's.
 struct Kind {
-    /// The column of [`loads_table`], which is called as it is.
+    /// The column of [`loads_table`], which has the same name.
     loads: ColumnSpec,
     simulated: Shape,
     measured: Shape,
@@ -46,10 +46,10 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// Multiprocessors of an H200, for a device that has no number of them to tell.
+/// Number of multiprocessors of an H200, for a device that does not report one.
 const H200: u32 = 132;
 
-/// Behind a dash in the column of tiles.
+/// Note for a dash in the column of tiles.
 const ONE_TILE: &str = "the step has one tile; step 17's is of 64 channels × 32 times 2×2 pixels";
 
 /// The steps, a table for each kind of window, their loads, and real layers.
@@ -67,7 +67,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(report)
 }
 
-/// What is new in each step.
+/// New idea of each step.
 fn steps() -> Table {
     let mut table = TableBuilder::of("the convolution ladder", [columns::STEP, IDEA]);
     for step in LADDER {
@@ -76,7 +76,7 @@ fn steps() -> Table {
     table.finish()
 }
 
-/// Every step on one shape: the table, what in it is wrong, and each step's loads.
+/// Every step on one shape: the table, its errors, and each step's loads.
 fn ladder(device: &Device, kind: &Kind) -> Result<(Table, Vec<String>, Vec<Cell>)> {
     let shape = if device.is_sim() { kind.simulated } else { kind.measured };
     let mut table = step_table(format!("convolution {} on {}", shape.name(), device.short_name()), device);
@@ -108,7 +108,7 @@ pub struct ConvProblem {
     pub x: Tensor,
     /// The weight, on the device.
     pub w: Tensor,
-    /// What the output has to be.
+    /// Expected output.
     pub expected: Expected,
 }
 
@@ -116,14 +116,14 @@ impl ConvProblem {
     /// A convolution of random values, without bias.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn seeded(device: &Device, shape: Shape) -> Result<ConvProblem> {
         let (x, w) = (Tensor::random(&shape.input(), 1), Tensor::random(&shape.weight(), 2));
         let expected = Expected::conv2d(&x, &w, None, shape.params(), 3)?;
         Ok(ConvProblem { shape, x: x.to_device(device)?, w: w.to_device(device)?, expected })
     }
 
-    /// A place for the output.
+    /// Memory for the output.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -134,7 +134,7 @@ impl ConvProblem {
     /// Queues the convolution.
     ///
     /// # Errors
-    /// As [`Conv::launch`].
+    /// Same as [`Conv::launch`].
     pub fn launch(&self, stream: &Stream, conv: &Conv, y: &mut Tensor) -> Result<()> {
         conv.launch(stream, &self.x, &self.w, None, self.shape.params(), y)
     }
@@ -169,7 +169,7 @@ mod shape_columns {
     pub const ALL: [ColumnSpec; 8] = [CONVOLUTION, GFLOP, INPUT, IM2COL, CHOSEN, TILE, CUTS, MODEL_MS];
 }
 
-/// ResNet18's and a U-Net's convolutions: their floor, im2col's matrix, and what is chosen.
+/// ResNet18's and a U-Net's convolutions: their floor, im2col's matrix, and the choice.
 fn shapes(device: &Device) -> Result<Table> {
     use shape_columns::*;
     let processors = device.properties().multiprocessors.unwrap_or(H200) as usize;

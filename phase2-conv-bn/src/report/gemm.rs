@@ -35,7 +35,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(report)
 }
 
-/// What is new in each step.
+/// New idea of each step.
 fn steps() -> Table {
     let mut table = TableBuilder::of("the GEMM ladder", [columns::STEP, IDEA]);
     for step in LADDER {
@@ -70,13 +70,13 @@ fn ladder(device: &Device, layout: Layout) -> Result<(Table, Vec<String>)> {
 pub struct GemmProblem {
     /// M, N, K.
     pub size: [usize; 3],
-    /// How B lies in memory.
+    /// Layout of B in memory.
     pub layout: Layout,
     /// \[M, K\], on the device.
     pub a: Tensor,
     /// \[K, N\], or \[N, K\] if it is transposed; on the device.
     pub b: Tensor,
-    /// What C has to be.
+    /// Expected C.
     pub expected: Expected,
 }
 
@@ -84,7 +84,7 @@ impl GemmProblem {
     /// A product of random matrices.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn seeded(device: &Device, size @ [m, n, k]: [usize; 3], layout: Layout) -> Result<GemmProblem> {
         let (a, b) = (Tensor::random(&[m, k], 1), Tensor::random(&layout.shape(n, k), 2));
         let product = reference::Gemm::new(a.as_slice()?, b.as_slice()?, m, n, k);
@@ -97,7 +97,7 @@ impl GemmProblem {
         cost(self.size)
     }
 
-    /// A place for C.
+    /// Memory for C.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -108,13 +108,13 @@ impl GemmProblem {
     /// Queues C = A·B.
     ///
     /// # Errors
-    /// As [`Gemm::launch`].
+    /// Same as [`Gemm::launch`].
     pub fn launch(&self, stream: &Stream, gemm: &Gemm, c: &mut Tensor) -> Result<()> {
         gemm.launch(stream, &self.a, &self.b, self.layout, &Epilogue::default(), c)
     }
 }
 
-/// What a product of M, N, K costs.
+/// Cost of a product of M, N, K.
 pub fn cost([m, n, k]: [usize; 3]) -> Cost {
     Cost {
         flops: 2.0 * m as f64 * n as f64 * k as f64,

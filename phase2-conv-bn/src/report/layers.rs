@@ -1,4 +1,4 @@
-//! What the command shows: the three layers on a small shape, each against the f64 reference.
+//! Report of the command: the three layers on a small shape, each against the f64 reference.
 
 use bench::ladder::{NO_COUNTS, columns, verdict};
 use bench::parts::{Part, Report};
@@ -26,7 +26,7 @@ const ALLOWED: ColumnSpec = ColumnSpec::number("allowed", "allowed", 3);
 const COLUMNS: [ColumnSpec; 7] =
     [columns::STEP, OUTPUTS, columns::MS, LANES, columns::MAX_DIFFERENCE, ALLOWED, columns::CHECK];
 
-/// Runs convolution, BatchNorm and ReLU on `device`, each on the result of the one before.
+/// Runs convolution, BatchNorm and ReLU on `device`, each on the previous result.
 fn run(device: &Device) -> Result<Report> {
     let stream = device.stream();
     // Ragged on purpose: 45 outputs a plane leave a block half empty, and stride, padding, dilation differ in y and x.
@@ -69,7 +69,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(Report { tables: vec![report.table.finish()], wrong: report.wrong })
 }
 
-/// The table as it grows, and what in it is wrong.
+/// The growing table, and its errors.
 struct Layers {
     table: TableBuilder,
     wrong: Vec<String>,

@@ -1,4 +1,4 @@
-//! The linear layer with ReLU and its gradients: each version, the bytes it has to move, and those it asks for.
+//! The linear layer with ReLU and its gradients: each version, the bytes it must move, and those it requests.
 
 use bench::ladder::{self, Contest, Cost, Expected, LadderTable, Outcome, StepRun, columns, if_supported};
 use bench::parts::{Part, Report};
@@ -22,12 +22,12 @@ pub const PART: Part = Part {
     run,
 };
 
-/// Batch, inputs and outputs on the simulator: the layer below, cut to an eighth each way.
+/// Batch, inputs and outputs on the simulator: the layer below, an eighth of it in each dimension.
 const SIMULATED: [usize; 3] = [128, 784, 256];
 /// On a GPU: the layer of the story.
 const MEASURED: [usize; 3] = [1024, 784, 2048];
 
-/// The versions, what they take, and the bytes.
+/// The versions, their times, and the bytes.
 fn run(device: &Device) -> Result<Report> {
     let mut versions = Versions::new(device)?;
     for step in LADDER {
@@ -41,7 +41,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(Report { tables: vec![steps(), measured, versions.traffic.finish()], wrong })
 }
 
-/// What is new in each version.
+/// New idea of each version.
 fn steps() -> Table {
     const VERSION: ColumnSpec = traffic_columns::VERSION;
     let mut table = TableBuilder::of("linear: y = relu(x·Wᵀ + b)", [VERSION, IDEA]);
@@ -59,7 +59,7 @@ fn title(step: &Step) -> String {
     format!("{} {}", step.number(), step.name())
 }
 
-/// The bytes that a version needs and asks for.
+/// The bytes that a version needs and requests.
 mod traffic_columns {
     use bench::table::ColumnSpec;
 
@@ -73,7 +73,7 @@ mod traffic_columns {
     pub const ALL: [ColumnSpec; 7] = [VERSION, LAUNCHES, NEEDED, ONCE, ASKED, SECTORS, ASKED_PER_NEEDED];
 }
 
-/// The layer, and the tables as they grow.
+/// The layer, and the growing tables.
 struct Versions {
     stream: Stream,
     bench: Bench,
@@ -147,7 +147,7 @@ impl Versions {
         Ok(())
     }
 
-    /// The kernel behind a library's product, which the simulator has too.
+    /// The kernel after a library's product, which also runs on the simulator.
     fn second_pass(&mut self) -> Result<()> {
         let Some(source) = LIBRARY.source() else { return Ok(()) };
         let kernel = load_bias_and_clip(self.stream.device(), source)?;
@@ -214,7 +214,7 @@ impl Versions {
         Ok(())
     }
 
-    /// A row of both tables.
+    /// Adds a row to both tables.
     fn row(&mut self, name: String, flops: f64, needed: u64, tolerance: Tolerance, run: &StepRun) {
         use traffic_columns::*;
         self.steps.allow(tolerance.absolute);

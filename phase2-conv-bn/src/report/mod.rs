@@ -1,4 +1,4 @@
-//! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
+//! Reports of the command, one file per part. A part makes tables and lists their errors.
 
 use bench::ladder::{LadderTable, columns};
 use bench::parts::Part;
@@ -35,18 +35,18 @@ pub static PARTS: &[Part] = &[
     sass::PART,
 ];
 
-/// The runs on a GPU that are kept in `records/`, for where there is none.
+/// GPU runs kept in `records/`, for machines without a GPU.
 ///
 /// # Errors
-/// [`Error::Record`] with the file that is no record.
+/// [`Error::Record`] with the file that is not a record.
 pub fn records() -> Result<Vec<Record>> {
     bench::records!()
 }
 
-/// What is new in a step.
+/// New idea of a step.
 pub(crate) const IDEA: ColumnSpec = ColumnSpec::text("idea", "idea");
 
-/// The columns of a ladder: what the simulator counts, what a GPU takes, and the check.
+/// The columns of a ladder: the simulator's counts, the GPU's times, and the check.
 const STEP_COLUMNS: [ColumnSpec; 9] = [
     columns::STEP,
     columns::LANE_MILLIONS,

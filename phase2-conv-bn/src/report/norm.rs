@@ -1,4 +1,4 @@
-//! BatchNorm, ReLU and statistics, step by step: what they ask of memory, on planes of all sizes and around all means.
+//! BatchNorm, ReLU and statistics, step by step: their memory traffic, on planes of all sizes and around all means.
 
 use bench::ladder::{LadderTable, columns};
 use bench::parts::{Part, Report};
@@ -26,7 +26,7 @@ pub const PART: Part = Part {
 const PLANES: [usize; 3] = [28, 7, 1];
 /// One channel, so that a variance is one number.
 const ONE_CHANNEL: [usize; 4] = [4, 1, 28, 28];
-/// What the values of [`ONE_CHANNEL`] lie around.
+/// Means of the values of [`ONE_CHANNEL`].
 const MEANS: [f32; 5] = [0.0, 16.0, 256.0, 1024.0, 4096.0];
 
 fn run(device: &Device) -> Result<Report> {
@@ -39,7 +39,7 @@ fn bench() -> Bench {
     Bench { queue: Queue::Warm, ..Bench::default() }
 }
 
-/// What is new in each step.
+/// New idea of each step.
 fn steps() -> Table {
     fn of<M: Copy>(table: &mut TableBuilder, operation: &str, ladder: &[Step<M>]) {
         for step in ladder {
@@ -92,7 +92,7 @@ fn layers(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
     Ok(table)
 }
 
-/// BatchNorm on planes of several sizes, as many of them.
+/// BatchNorm on planes of several sizes, with about as many values each.
 fn planes(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
     let columns = [
         PLANE,

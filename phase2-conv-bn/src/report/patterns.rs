@@ -10,7 +10,7 @@ use crate::patterns::{
     PATTERNS, Pattern, PatternRun, Trial, histogram, radix_sort, reduction, scan, sparse, stencil, top_k, transpose,
 };
 
-/// `cargo run -p phase2-conv-bn -- patterns`: all of them. With names of patterns after it, the command runs those alone.
+/// `cargo run -p phase2-conv-bn -- patterns`: all of them. With names of patterns after it, the command runs only those.
 pub const PART: Part = Part {
     name: "patterns",
     about: "all classic patterns; `patterns scan` shows one",
@@ -48,12 +48,12 @@ pub const TOP_K: Part = part(&top_k::PATTERN, &[top_k::PATTERN.name], |device| r
 /// `cargo run -p phase2-conv-bn -- spmv`.
 pub const SPMV: Part = part(&sparse::PATTERN, &[sparse::PATTERN.name], |device| report(device, &[sparse::PATTERN]));
 
-/// The part of one pattern, whose table is called as it is.
+/// The part of one pattern, whose table has its name.
 const fn part(pattern: &Pattern, tables: &'static [&'static str], run: fn(&Device) -> Result<Report>) -> Part {
     Part { name: pattern.name, about: pattern.about, tables, by_default: true, run }
 }
 
-/// The columns of a pattern that moves values: what the simulator counts, what a GPU takes, and the check.
+/// Columns of a pattern that moves values: the simulator's counts, the GPU's times, and the check.
 const MOVING: &[ColumnSpec] = &[
     columns::STEP,
     columns::LANES_PER_VALUE.on_simulator(),
@@ -69,7 +69,7 @@ const MOVING: &[ColumnSpec] = &[
     columns::CHECK,
 ];
 
-/// Of one that adds to few addresses.
+/// Columns of a pattern that adds to few addresses.
 const ADDING: &[ColumnSpec] = &[
     columns::STEP,
     columns::LANES_PER_VALUE.on_simulator(),
@@ -85,7 +85,7 @@ const ADDING: &[ColumnSpec] = &[
     columns::CHECK,
 ];
 
-/// Of the sparse product, whose lanes may wait for one another.
+/// Columns of the sparse product, whose lanes may wait for one another.
 const SPARSE: &[ColumnSpec] = &[
     columns::STEP,
     columns::LANES_PER_VALUE.on_simulator(),
@@ -113,7 +113,7 @@ fn columns_of(pattern: &Pattern) -> &'static [ColumnSpec] {
     }
 }
 
-/// The parts that `names` mean: `patterns scan` is scan alone.
+/// Parts selected by `names`: `patterns scan` is only scan.
 pub fn chosen(names: &[String]) -> Vec<String> {
     let is_pattern = |name: &&String| PATTERNS.iter().any(|pattern| pattern.name == **name);
     let is_narrowed = names.iter().any(|name| is_pattern(&name));
@@ -154,7 +154,7 @@ fn table(device: &Device, pattern: &Pattern) -> Result<(Table, Vec<String>)> {
     Ok(table.finish())
 }
 
-/// What the counts mean.
+/// Explanation of the counts.
 const COUNTS: &str = "lanes per value: instructions, each counted once per lane. lanes at work: of the 32 of each instruction. \
                       sectors: of 32 bytes of global memory, for each load or store of a warp. bytes moved: of all sectors that \
                       loads, stores and atomics touched. conflicts k: thousands of wavefronts of shared memory that bank conflicts \

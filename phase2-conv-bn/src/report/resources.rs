@@ -1,4 +1,4 @@
-//! What each kernel takes of an SM, as the compiler says.
+//! Resources of an SM that each kernel uses, from the compiler.
 
 use bench::parts::{Part, Report};
 use bench::resources;
@@ -29,7 +29,7 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics).chain(patterns::sources())
 }
 
-/// The table, for the GPU at hand.
+/// The table, for the available GPU.
 fn run(device: &Device) -> Result<Report> {
     Ok(resources::report(device, sources()))
 }

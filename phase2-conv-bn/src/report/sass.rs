@@ -1,5 +1,5 @@
-//! Machine code to read: all of vector addition, the main loop of one step of the GEMM ladder, and what stands in the main loops of
-//! all of them.
+//! Machine code to read: all of vector addition, the main loop of one step of the GEMM ladder, and an overview of the main loops
+//! of all of them.
 
 use std::ops::Range;
 
@@ -24,11 +24,11 @@ pub const PART: Part = Part {
 
 /// The step whose main loop is listed: the first with its operands in shared memory, and short.
 const SHOWN: &str = "gemm_03_shared_tile";
-/// The step of which two pieces are: its loads are wide, and it has a tile of sums in registers.
+/// The step shown in two pieces: its loads are wide, and it has a tile of sums in registers.
 const IN_PIECES: &str = "gemm_06_vectors";
-/// Instructions of the second piece: its loads from shared memory, and the first of what it does with them.
+/// Instructions of the second piece: its loads from shared memory, and the first instructions that use them.
 const FROM_LOADS: usize = 24;
-/// What a main loop of the ladder is for.
+/// The instruction that a main loop of the ladder is for.
 const MULTIPLY_ADD: &str = "FFMA";
 
 /// Bytes from the kernel's beginning, in hexadecimal.
@@ -51,7 +51,7 @@ const LDGSTS: ColumnSpec = ColumnSpec::number("ldgsts", "LDGSTS", 0);
 const BAR: ColumnSpec = ColumnSpec::number("bar", "BAR", 0);
 const OTHER: ColumnSpec = ColumnSpec::number("other", "other", 0);
 const SHARE: ColumnSpec = ColumnSpec::number("share", "% FFMA", 1);
-/// Counted by name; the rest is [`OTHER`].
+/// Instructions counted by name; the rest is [`OTHER`].
 const COUNTED: [ColumnSpec; 6] = [FFMA, LDS, STS, LDG, LDGSTS, BAR];
 
 fn run(device: &Device) -> Result<Report> {
@@ -76,8 +76,8 @@ fn run(device: &Device) -> Result<Report> {
     Ok(Report { tables: vec![vector_add, main_loop, branch, tile, loops(&architecture)], wrong: Vec::new() })
 }
 
-/// The shortest piece of the main loop whose threads go different ways and meet again, with a load from global memory in it: from
-/// `BSSY B0` to `BSYNC B0`.
+/// The shortest piece of the main loop whose threads diverge and reconverge, with a load from global memory in it: from `BSSY B0`
+/// to `BSYNC B0`.
 fn guarded_load(listing: &Listing) -> Option<Range<usize>> {
     let range = listing.main_loop(MULTIPLY_ADD)?;
     let operand = |at: usize| listing.instructions[at].text.split([' ', ',']).nth(1);
@@ -130,7 +130,7 @@ fn cells(control: Control) -> [(ColumnSpec, Cell); 4] {
     ]
 }
 
-/// With addresses in place of labels, which have no meaning outside of one listing.
+/// With addresses in place of labels, which have no meaning outside a listing.
 fn with_address(instruction: &Instruction, listing: &Listing) -> String {
     let Some((before, rest)) = instruction.text.split_once("`(") else { return instruction.text.clone() };
     let Some((label, after)) = rest.split_once(')') else { return instruction.text.clone() };
@@ -138,7 +138,7 @@ fn with_address(instruction: &Instruction, listing: &Listing) -> String {
     place.map_or_else(|| instruction.text.clone(), |place| format!("{before}{:04x}{after}", place.address))
 }
 
-/// A row for each step of the ladder: what stands in its main loop.
+/// One row per step of the ladder: an overview of its main loop.
 fn loops(architecture: &str) -> Table {
     let columns = [columns::STEP, INSTRUCTIONS].into_iter().chain(COUNTED).chain([OTHER, SHARE]);
     let mut table = TableBuilder::of(format!("main loops of the GEMM ladder, compiled for {architecture}"), columns);
@@ -168,7 +168,7 @@ fn loops(architecture: &str) -> Table {
     table.finish()
 }
 
-/// The first kernel of a file that takes B as it is.
+/// The first kernel of a file that takes B untransposed.
 fn first_kernel(source: &KernelSource) -> std::result::Result<String, String> {
     let ptx = source.shipped_ptx().unwrap_or_default();
     let mut entries = ptx.split(".entry ").skip(1).filter_map(|text| text.split('(').next());

@@ -11,14 +11,14 @@ use rayon::ThreadPool;
 use super::Shared;
 use crate::nn::{Backend, Grain, Module, Operation, Value, needs_others, second};
 
-/// The layers on the CPU, and what each kind took.
+/// The layers on the CPU, and the time of each kind.
 #[derive(Debug, Default)]
 pub struct Cpu {
     /// One thread, for plain loops; `None` for a CPU at its best.
     plain: Option<ThreadPool>,
-    /// By kind, in the order in which they first came.
+    /// By kind, in order of first use.
     times: Mutex<Vec<(&'static str, Duration)>>,
-    /// Rows of length one.
+    /// Normalised rows.
     bases: Shared<Tensor>,
 }
 
@@ -31,7 +31,7 @@ impl Cpu {
     /// The plain loops of a beginner, on one thread, for the layers of ResNet.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the system has no thread for it.
+    /// [`Error::Invalid`] if the system cannot start a thread.
     pub fn plain() -> Result<Cpu> {
         Ok(Cpu { plain: Some(cpu::one_pinned_thread()?), ..Cpu::new() })
     }
@@ -53,18 +53,18 @@ impl Cpu {
 
 /// A backend whose inputs and outputs are on the host.
 pub trait OnHost: Backend<Pass = Self, Output = Tensor> + Sync {
-    /// What `module` makes of `x`, both on the host.
+    /// Output of `module` for `x`, both on the host.
     ///
     /// # Errors
-    /// Those of [`Module::forward`]; [`Error::Invalid`] if `x` is on a device.
+    /// Errors of [`Module::forward`]; [`Error::Invalid`] if `x` is on a device.
     fn infer(&self, module: &(impl Module<Self> + Sync), x: &Tensor) -> Result<Tensor> {
         self.observe(module, x, |_, _| ())
     }
 
-    /// [`OnHost::infer`], where `observe` is told the name and the output of each block.
+    /// [`OnHost::infer`], with `observe` called with the name and the output of each block.
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     fn observe(
         &self,
         module: &(impl Module<Self> + Sync),
@@ -74,10 +74,10 @@ pub trait OnHost: Backend<Pass = Self, Output = Tensor> + Sync {
         observed(self, module, x, Grain::Block, observe)
     }
 
-    /// [`OnHost::infer`], where `observe` is told the name and the output of each layer.
+    /// [`OnHost::infer`], with `observe` called with the name and the output of each layer.
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     fn observe_layers(
         &self,
         module: &(impl Module<Self> + Sync),
@@ -105,7 +105,7 @@ fn observed<B: OnHost>(
 impl OnHost for Cpu {}
 
 impl Backend for Cpu {
-    /// A basis in it has rows of length one already.
+    /// The rows of a basis in it are already normalised.
     type Layer = Operation;
     type Pass = Cpu;
     type Output = Tensor;
@@ -135,7 +135,7 @@ impl Backend for Cpu {
 }
 
 fn fast(layer: &Operation, x: Value<'_, Cpu>, with: Option<Value<'_, Cpu>>) -> Result<Tensor> {
-    /// `x`, changed in its place.
+    /// `x`, changed in place.
     fn changed(x: Value<'_, Cpu>, change: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<Tensor> {
         let mut x = x.own()?;
         change(&mut x)?;

@@ -19,14 +19,14 @@ use crate::layers::{
 };
 use crate::nn::{Backend, Operation, Value, needs_others, second};
 
-/// Kernel files that a backend is loaded with in place of their own, such as texts with a mistake that a check must find.
+/// Kernel files that replace a backend's own, such as texts with a mistake that a check must find.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Of [`LayerNorm`]'s last step.
+    /// Kernel file of [`LayerNorm`]'s last step.
     pub layer_norm: KernelSource,
-    /// Of [`Gelu`].
+    /// Kernel file of [`Gelu`].
     pub gelu: KernelSource,
-    /// Of [`RowNorm`].
+    /// Kernel file of [`RowNorm`].
     pub row_norm: KernelSource,
 }
 
@@ -49,7 +49,7 @@ pub struct Unfused {
     prepared_bytes: AtomicUsize,
 }
 
-/// What is in `cell`, or what `load` puts there.
+/// The value in `cell`, from `load` if it is empty.
 fn loaded<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Result<T> {
     if let Some(there) = cell.get() {
         return Ok(there.clone());
@@ -59,7 +59,7 @@ fn loaded<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Res
 }
 
 impl Unfused {
-    /// On this device. Kernels are loaded with the first layer that needs them.
+    /// A backend on this device. Kernels are loaded with the first layer that needs them.
     pub fn new(device: &Device) -> Unfused {
         Unfused::with_sources(device, Sources::default())
     }
@@ -82,8 +82,8 @@ impl Unfused {
         self.stream.device()
     }
 
-    /// Bytes of device memory beside parameters and activations: Winograd's transforms of all weights loaded so far; and what
-    /// kernels have asked for so far, for tables and for the parts of results that several blocks share.
+    /// Bytes of device memory besides parameters and activations: Winograd's transforms of all weights loaded so far; and the
+    /// memory that kernels have needed so far, for tables and for the parts of results that several blocks share.
     pub fn scratch_bytes(&self) -> [u64; 2] {
         let conv = self.conv.get().map_or(0, |conv| conv.workspace_bytes());
         let gemm = self.gemm.get().map_or(0, gemm::Tuned::workspace_bytes);
@@ -139,7 +139,7 @@ enum Kernels {
         conv: Arc<conv::Tuned>,
         weight: Tensor,
         bias: Option<Tensor>,
-        /// Winograd's transform of the weight, where the chooser has a use for it.
+        /// Winograd's transform of the weight, where the chooser uses one.
         prepared: Option<Prepared>,
         params: Conv2dParams,
     },
@@ -171,28 +171,28 @@ enum Kernels {
         heads: usize,
     },
     TimestepEmbedding(TimestepEmbedding),
-    /// Of one rank: there is nothing to add.
+    /// A sum over one rank: there is nothing to add.
     AllReduce,
 }
 
-/// What a launch reads and writes beside its result.
+/// Tensors that a launch reads and writes besides its result.
 #[derive(Debug, Default)]
 pub(super) struct Operands<'a> {
-    /// x; `None` if it stands where the result shall stand.
+    /// x; `None` if the result replaces it in place.
     pub x: Option<&'a Tensor>,
     /// The second operand.
     pub with: Option<&'a Tensor>,
-    /// Of [`Ready::scratch_shape`].
+    /// Scratch memory of [`Ready::scratch_shape`].
     pub scratch: Option<&'a mut Tensor>,
 }
 
 impl Ready {
-    /// What it does; of its parameters it has the shapes alone.
+    /// The operation; it has only the shapes of its parameters.
     pub fn operation(&self) -> &Operation {
         &self.operation
     }
 
-    /// Memory that it needs while it works on `x`.
+    /// Shape of the scratch memory that it needs for `x`.
     fn scratch_shape(&self, x: &Tensor) -> Result<Option<[usize; 3]>> {
         match self.operation {
             Operation::Attention { heads } => Ok(Some(AttentionSize::of(x, heads)?.scores_shape())),

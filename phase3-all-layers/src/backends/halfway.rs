@@ -6,7 +6,7 @@ use super::cpu::{Cpu, OnHost};
 use super::device::{Operands, Ready, Unfused};
 use crate::nn::{Backend, Operation, Value};
 
-/// The CPU computes, but not before each layer's tensors have been to the device and back: what copies cost, and nothing else.
+/// The CPU computes, but each layer's tensors first travel to the device and back: this shows what copies cost, and nothing else.
 #[derive(Debug)]
 pub struct RoundTrip {
     cpu: Cpu,
@@ -14,7 +14,7 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Over this device.
+    /// A backend that copies over this device.
     pub fn new(device: &Device) -> RoundTrip {
         RoundTrip { cpu: Cpu::new(), stream: device.stream() }
     }

@@ -1,4 +1,4 @@
-//! What runs the layers of [`crate::nn`].
+//! Backends that run the layers of [`crate::nn`].
 //!
 //! | backend | implementation of ResNet18 |
 //! | --- | --- |
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use common::prelude::*;
 
-/// What is made of parameters that several layers share, made once for each.
+/// Values derived from parameters that several layers share, made once for each.
 #[derive(Debug)]
 struct Shared<T>(Mutex<Vec<(Weak<Tensor>, Weak<T>)>>);
 
@@ -37,7 +37,7 @@ impl<T> Default for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// What was made of this very tensor and is still in use, or what `make` makes of it.
+    /// The value derived from this very tensor, if still in use; otherwise made by `make`.
     fn of(&self, parameter: &Arc<Tensor>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         made.retain(|(_, of)| of.strong_count() > 0);

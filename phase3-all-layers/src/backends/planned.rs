@@ -8,10 +8,10 @@ use super::device::Unfused;
 use super::workspace::{Intermediate, Share, Workspace};
 use crate::nn::{Grain, Module, Value};
 
-/// One pass over `x` from the host, and the result there; for more than one of a shape there is [`Planned`].
+/// Runs one pass over `x` from the host, and copies the result back; for repeated passes of one shape use [`Planned`].
 ///
 /// # Errors
-/// As [`Planned::new`] and [`Planned::infer`].
+/// Same as [`Planned::new`] and [`Planned::infer`].
 pub fn infer(stream: &Stream, module: &impl Module<Unfused>, x: &Tensor) -> Result<Tensor> {
     Planned::new(stream.device(), module, x.shape())?.infer(stream, x)
 }
@@ -28,7 +28,7 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
     /// Plans passes over inputs of this shape.
     ///
     /// # Errors
-    /// As [`Workspace::plan`].
+    /// Same as [`Workspace::plan`].
     pub fn new(device: &Device, module: &'a M, input: &[usize]) -> Result<Planned<'a, M>> {
         let shape = Tensor::shape_only(input);
         let workspace = Workspace::plan(device, |pass| module.forward(Value::given(pass, &shape)).map(drop))?;
@@ -38,16 +38,16 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
     /// A pass with its two copies: `x` from the host, and the result to it.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` does not have the planned shape; those of the pass.
+    /// [`Error::Shape`] if `x` does not have the planned shape; errors of the pass.
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
         self.observe(stream, x, |_, _| ())
     }
 
-    /// [`Planned::infer`], where `observe` is told the name and the output of each block, on the device. It must copy what it wants
-    /// to keep.
+    /// [`Planned::infer`], with `observe` called with the name and the output of each block, on the device. It must copy what it
+    /// wants to keep.
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     pub fn observe(
         &mut self,
         stream: &Stream,
@@ -64,24 +64,24 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
         })
     }
 
-    /// Where the next [`Planned::queue`] reads: on the device, in the planned shape.
+    /// Input of the next [`Planned::queue`]: on the device, in the planned shape.
     pub fn input_mut(&mut self) -> &mut Tensor {
         &mut self.input
     }
 
-    /// Queues a pass over what the input holds, with no copy: for measurements.
+    /// Queues a pass over the current input, with no copy: for measurements.
     ///
     /// # Errors
-    /// Those of the pass.
+    /// Errors of the pass.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
         self.workspace.run(stream, |pass| self.module.forward(Value::given(pass, &self.input)).map(drop))
     }
 
-    /// The pass as a graph, which is queued with one launch. Runs it once before, so that all kernels are loaded and what they share
-    /// is allocated: launches of the graph allocate nothing.
+    /// The pass as a graph, which is queued with one launch. Runs it once first, so that all kernels are loaded and their shared
+    /// memory is allocated: launches of the graph allocate nothing.
     ///
     /// # Errors
-    /// Those of the pass; [`Error::Capture`] if it does what a graph cannot hold; as [`Graph::instantiate`].
+    /// Errors of the pass; [`Error::Capture`] if it does something that a graph cannot hold; same as [`Graph::instantiate`].
     pub fn capture(&mut self, stream: &Stream) -> Result<Captured<'_>> {
         self.queue(stream)?;
         let Planned { module, input, workspace } = self;
@@ -95,10 +95,10 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
         Ok(Captured { input, output, graph, exec })
     }
 
-    /// What each kind of layer takes of such a pass.
+    /// Share of each kind of layer in such a pass.
     ///
     /// # Errors
-    /// As [`Workspace::profile`].
+    /// Same as [`Workspace::profile`].
     pub fn profile(&mut self, stream: &Stream) -> Result<Vec<Share>> {
         self.workspace.profile(stream, |pass| self.module.forward(Value::given(pass, &self.input)).map(drop))
     }
@@ -113,7 +113,7 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
 #[derive(Debug)]
 pub struct Captured<'p> {
     input: &'p mut Tensor,
-    /// Held, so that its memory stays the output's.
+    /// Kept so that its memory stays the output's.
     output: Intermediate,
     graph: Graph,
     exec: GraphExec,
@@ -123,7 +123,7 @@ impl Captured<'_> {
     /// A pass with its two copies: `x` from the host, one launch, and the result to the host.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` does not have the planned shape; those of the pass.
+    /// [`Error::Shape`] if `x` does not have the planned shape; errors of the pass.
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
         x.expect_shape("the planned input", self.input.shape())?;
         stream.memcpy_htod(x.as_slice()?, self.input.buffer_mut()?)?;
@@ -131,25 +131,25 @@ impl Captured<'_> {
         Tensor::from_vec(self.output.shape(), stream.clone_dtoh(self.output.buffer()?)?)
     }
 
-    /// Queues a pass over what the input holds, with no copy.
+    /// Queues a pass over the current input, with no copy.
     ///
     /// # Errors
-    /// Those of the pass.
+    /// Errors of the pass.
     pub fn queue(&self, stream: &Stream) -> Result<()> {
         self.exec.launch(stream)
     }
 
-    /// Where the next pass reads: on the device, in the planned shape.
+    /// Input of the next pass: on the device, in the planned shape.
     pub fn input_mut(&mut self) -> &mut Tensor {
         self.input
     }
 
-    /// Where a pass leaves its result, on the device.
+    /// Result of a pass, on the device.
     pub fn output(&self) -> &Tensor {
         &self.output
     }
 
-    /// What a launch runs.
+    /// Graph of a launch.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }

@@ -12,15 +12,15 @@ use crate::layers::kinds;
 use crate::models::autoencoder::{Autoencoder, Config, Stage, StageLayers, through_stages};
 use crate::nn::{Module, Parameters, Scope, Value};
 
-/// The autoencoder on a device. A stage that cannot be loaded or queued there runs on the CPU; the first time, it says so on standard
-/// error and in [`Reliable::warnings`].
+/// The autoencoder on a device. A stage that cannot be loaded or queued there runs on the CPU; the first time, a warning goes to
+/// standard error and to [`Reliable::warnings`].
 #[derive(Debug)]
 pub struct Reliable {
     cpu: Cpu,
     on_cpu: Autoencoder<Cpu>,
     /// In the order of [`Stage::ALL`].
     stages: [Result<StageLayers<Unfused>>; 5],
-    /// By the stage; `None` stands for a whole pass.
+    /// By stage; `None` stands for a whole pass.
     warnings: Mutex<BTreeMap<Option<Stage>, String>>,
 }
 
@@ -28,7 +28,7 @@ impl Reliable {
     /// Loads the model.
     ///
     /// # Errors
-    /// As [`Parameters::get`].
+    /// Same as [`Parameters::get`].
     pub fn load(backend: &Unfused, config: Config, parameters: &Parameters) -> Result<Reliable> {
         let cpu = Cpu::new();
         let on_cpu = Autoencoder::load(&cpu, config, parameters)?;
@@ -42,7 +42,7 @@ impl Reliable {
         OneStage { model: self, stage }
     }
 
-    /// What runs on the CPU against the caller's will, and why.
+    /// Stages that run on the CPU because the device failed, and why.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -50,13 +50,13 @@ impl Reliable {
     /// Passes over batches of this size, with memory that is planned once. Their input is \[B·F, M\], and so is their output.
     ///
     /// # Errors
-    /// As [`Planned::new`].
+    /// Same as [`Planned::new`].
     pub fn plan(&self, device: &Device, batch: usize) -> Result<Planned<'_, Reliable>> {
         Planned::new(device, self, &Stage::SliceEncoding.input_shape(self.on_cpu.config(), batch))
     }
 
-    /// The reconstruction \[B, F·M\] of `x` \[B, F·M\], both on the host. A pass that the device gives up altogether, such as one in
-    /// which a kernel faults after it was queued, is repeated on the CPU, with a warning.
+    /// The reconstruction \[B, F·M\] of `x` \[B, F·M\], both on the host. A pass that fails on the device as a whole, such as one
+    /// in which a kernel faults after it was queued, is repeated on the CPU, with a warning.
     ///
     /// # Errors
     /// [`Error::Shape`] if `x` has another shape, [`Error::OutOfMemory`] if the device does not have enough for the batch.

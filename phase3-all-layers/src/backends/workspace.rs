@@ -1,4 +1,4 @@
-//! Where activations live: a forward pass is walked through once with shapes alone, and memory is planned from what it asked for.
+//! Memory of activations: a forward pass is first run with only shapes, and memory is planned from its requests.
 //!
 //! A pass asks for [`Intermediate`]s and drops them, as Rust programs do; so the scopes of a model's code say how long each must
 //! live. [`Workspace::plan`] notes them down, lets activations whose lives do not overlap share memory, and allocates it. A
@@ -23,7 +23,7 @@ const FILLINGS: usize = 8;
 #[derive(Debug)]
 pub struct Intermediate {
     tensor: Tensor,
-    /// Its place in the order in which the pass asked.
+    /// Its index in the order of the pass's requests.
     index: usize,
     state: Arc<Mutex<State>>,
 }
@@ -43,7 +43,7 @@ impl DerefMut for Intermediate {
 }
 
 impl Intermediate {
-    /// The tensor; nothing is left in its place.
+    /// Takes the tensor out.
     fn take(&mut self) -> Tensor {
         std::mem::replace(&mut self.tensor, Tensor::shape_only(&[0]))
     }
@@ -56,12 +56,12 @@ impl Drop for Intermediate {
     }
 }
 
-/// How long an activation lives, counted in activations that were asked for.
+/// Lifetime of an activation, counted in requested activations.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     values: usize,
     element: ElementType,
-    /// It is asked for as the `begin`-th, and dropped before the `end`-th is.
+    /// It is requested as the `begin`-th, and dropped before the `end`-th is.
     begin: usize,
     end: usize,
 }
@@ -72,20 +72,20 @@ impl Life {
     }
 }
 
-/// Which memory each activation uses.
+/// Memory slot of each activation.
 #[derive(Debug, Default)]
 struct Plan {
     lives: Vec<Life>,
-    /// Of each activation.
+    /// Slot of each activation.
     slot_of: Vec<usize>,
-    /// For each slot the activation that opened it: none that it holds has more bytes.
+    /// For each slot the activation that opened it: no other activation in it has more bytes.
     slots: Vec<usize>,
 }
 
 impl Plan {
     // ANCHOR: plan
-    /// The largest activations choose first, the smallest slot that is free for all of their life, or a new one (greedy by size;
-    /// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+    /// The largest activations choose first: the smallest slot that is free for their whole lifetime, or a new one (greedy by
+    /// size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
     fn of(lives: Vec<Life>) -> Plan {
         let mut order: Vec<usize> = (0..lives.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(lives[i].bytes()));
@@ -112,20 +112,20 @@ impl Plan {
         self.slots.iter().map(|&opener| self.lives[opener].bytes() as u64).sum()
     }
 
-    /// The most bytes that live at one time: no plan needs less.
+    /// Maximum number of bytes that live at one time: no plan needs less.
     fn floor_bytes(&self) -> u64 {
         let at = |time| self.lives.iter().filter(move |life| life.begin <= time && time < life.end);
         (0..self.lives.len()).map(|time| at(time).map(|life| life.bytes() as u64).sum()).max().unwrap_or(0)
     }
 }
 
-/// What passes and their activations share with the workspace.
+/// State that passes and their activations share with the workspace.
 #[derive(Debug)]
 struct State {
     plan: Plan,
     /// The memory; `None` while an activation has it. Empty while a pass is being planned.
     slots: Vec<Option<Tensor>>,
-    /// How many activations the pass has asked for.
+    /// Number of activations that the pass has requested.
     asked: usize,
 }
 
@@ -143,26 +143,26 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A forward pass: where layers ask for their results' memory, and queue their work.
+/// A forward pass: layers request memory for their results from it, and queue their work.
 #[derive(Debug)]
 pub struct Pass {
     /// `None` while the pass is being planned.
     stream: Option<Stream>,
     state: Arc<Mutex<State>>,
-    /// What was queued, with an event after each; `None` in a pass that is not profiled.
+    /// Work queued so far, with an event after each; `None` in a pass that is not profiled.
     marks: Option<RefCell<Vec<(&'static str, Event)>>>,
     attempt: RefCell<Attempt>,
 }
 
-/// Whether a pass goes on when its work cannot be queued.
+/// Whether a pass continues when its work cannot be queued.
 #[derive(Debug, Default)]
 enum Attempt {
     /// It ends.
     #[default]
     None,
-    /// It goes on.
+    /// It continues.
     Going,
-    /// It goes on without queueing anything, since this happened.
+    /// It continues without queueing anything, because of this error.
     Failed(Error),
 }
 
@@ -171,7 +171,7 @@ impl Pass {
         Pass { stream: stream.cloned(), state, marks: None, attempt: RefCell::default() }
     }
 
-    /// Memory for a result of this shape, in f32 and NCHW. What it holds is anything.
+    /// Memory for a result of this shape, in f32 and NCHW. Its contents are undefined.
     ///
     /// # Errors
     /// As [`Pass::intermediate_of`].
@@ -182,7 +182,7 @@ impl Pass {
     /// [`Pass::intermediate`] for any element type and format.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the pass asks for anything else than it did when it was planned, or holds an activation longer;
+    /// [`Error::Invalid`] if the pass requests anything else than when it was planned, or holds an activation longer;
     /// [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
     pub fn intermediate_of(&self, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Intermediate> {
         let shape_only = Tensor::shape_only_of(shape, element, format)?;
@@ -213,10 +213,10 @@ impl Pass {
         Ok(Intermediate { tensor, index, state: self.state.clone() })
     }
 
-    /// Does `work`, which queues launches and copies of a `kind` of layer, unless the pass is only being planned.
+    /// Runs `work`, which queues launches and copies of a `kind` of layer, unless the pass is only being planned.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub fn queue(&self, kind: &'static str, work: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         if matches!(*self.attempt.borrow(), Attempt::Failed(_)) {
@@ -236,11 +236,11 @@ impl Pass {
         Ok(())
     }
 
-    /// Does `work`. If a part of it cannot be queued, that and what comes after it is left out, but asks for its memory all the same:
-    /// a pass must ask for what was planned. The error comes beside the result, which then holds anything.
+    /// Runs `work`. If a part of it cannot be queued, that and everything after it is left out, but still requests its memory: a
+    /// pass must request what was planned. The error is returned with the result, whose contents are then undefined.
     ///
     /// # Errors
-    /// Those of `work` that are not about queueing.
+    /// Errors of `work` that do not come from queueing.
     pub fn attempt<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Option<Error>)> {
         let outer = self.attempt.replace(Attempt::Going);
         let result = work();
@@ -251,12 +251,12 @@ impl Pass {
     }
 }
 
-/// What layers of one kind took of a pass.
+/// Share of the layers of one kind in a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// As [`Pass::queue`] was told.
+    /// The kind passed to [`Pass::queue`].
     pub kind: &'static str,
-    /// How often such a layer was queued.
+    /// Number of times such a layer was queued.
     pub launches: usize,
     /// Milliseconds by events, on a GPU.
     pub ms: Option<f64>,
@@ -264,18 +264,18 @@ pub struct Share {
     pub lane_instructions: Option<u64>,
 }
 
-/// The memory of the activations of one forward pass, for inputs of the shapes that it was planned for.
+/// The memory of the activations of one forward pass, for inputs of the planned shapes.
 #[derive(Debug)]
 pub struct Workspace {
     state: Arc<Mutex<State>>,
 }
 
 impl Workspace {
-    /// Walks through `forward` without queueing anything, and allocates what it asked for.
+    /// Runs `forward` without queueing anything, and allocates the memory that it requests.
     ///
     /// # Errors
-    /// Those of `forward`; [`Error::OutOfMemory`] with all that the plan needs, before anything is allocated, if the device
-    /// does not have that much left.
+    /// Errors of `forward`; [`Error::OutOfMemory`] with the plan's total, before anything is allocated, if the device does not
+    /// have that much left.
     pub fn plan(device: &Device, forward: impl FnOnce(&Pass) -> Result<()>) -> Result<Workspace> {
         let state = State { plan: Plan::default(), slots: Vec::new(), asked: 0 };
         let pass = Pass::new(None, Arc::new(Mutex::new(state)));
@@ -300,7 +300,7 @@ impl Workspace {
         Ok(Workspace { state: Arc::new(Mutex::new(State { plan, slots, asked: 0 })) })
     }
 
-    /// Queues `forward` on `stream`, always the same or joined with the one before.
+    /// Queues `forward` on `stream`, which is always the same or joined with the previous one.
     ///
     /// # Errors
     /// Those of `forward`; as [`Pass::intermediate`].
@@ -308,17 +308,17 @@ impl Workspace {
         forward(&self.pass(stream))
     }
 
-    /// A pass that is queued on `stream` as [`Workspace::run`] does, where several workspaces' passes take turns. The next one begins
-    /// when what this one has made is dropped.
+    /// A pass that is queued on `stream` as by [`Workspace::run`], for several workspaces whose passes take turns. The next one
+    /// begins when the results of this one are dropped.
     pub fn pass(&mut self, stream: &Stream) -> Pass {
         lock(&self.state).asked = 0;
         Pass::new(Some(stream), self.state.clone())
     }
 
-    /// [`Workspace::run`], and what each kind of layer took of it, in the order in which they first came.
+    /// [`Workspace::run`], and the share of each kind of layer, in order of first use.
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     pub fn profile(&mut self, stream: &Stream, forward: impl FnOnce(&Pass) -> Result<()>) -> Result<Vec<Share>> {
         lock(&self.state).asked = 0;
         // A GPU that is busy with something else does not wait for the host between the layers.
@@ -353,7 +353,7 @@ impl Workspace {
         lock(&self.state).plan.bytes()
     }
 
-    /// Bytes of the activations that live at one time, at most: what the best plan could need.
+    /// Maximum bytes of the activations that live at one time: what the best plan could need.
     pub fn floor_bytes(&self) -> u64 {
         lock(&self.state).plan.floor_bytes()
     }

@@ -1,4 +1,4 @@
-//! [`Classifier`]: who computes, for the commands that name the classes of photos.
+//! [`Classifier`]: the network behind the commands that name the classes of photos.
 
 use common::prelude::*;
 
@@ -10,11 +10,11 @@ pub trait Classifier {
     /// Logits of images \[N, 3, H, W\] from the host, class by class, image by image.
     ///
     /// # Errors
-    /// Those of the pass.
+    /// Errors of the pass.
     fn logits(&mut self, images: &Tensor) -> Result<Vec<f32>>;
 }
 
-/// All layers on a device, over batches most of which are of one size.
+/// All layers on a device, over batches most of which have one size.
 #[derive(Debug)]
 pub struct OnDevice<'a> {
     device: &'a Device,

@@ -21,7 +21,7 @@ const SEED: u64 = 18;
 /// Maximum length of a photo's name in the table, in characters.
 const NAME: usize = 32;
 
-/// What is classified.
+/// Input of `classify`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClassifyArgs {
     /// JPEG or PNG files [default: a photo that comes with the course]
@@ -36,7 +36,7 @@ impl ClassifyArgs {
     /// The photos, read.
     ///
     /// # Errors
-    /// As [`Photo::open`].
+    /// Same as [`Photo::open`].
     pub fn photos(&self) -> crate::Result<Vec<Photo>> {
         match self.photos.as_slice() {
             [] => Ok(vec![Photo::built_in()]),
@@ -45,10 +45,11 @@ impl ClassifyArgs {
     }
 }
 
-/// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones; all layers on `device`.
+/// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without one, untrained; all layers on
+/// `device`.
 ///
 /// # Errors
-/// As [`parameters`], [`ResNet::load`] and [`classify_by`].
+/// Same as [`parameters`], [`ResNet::load`] and [`classify_by`].
 pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> crate::Result<Table> {
     let parameters = parameters(weights)?;
     let network = ResNet::load(&Unfused::new(device), Config::RESNET18, &parameters)?;
@@ -56,10 +57,10 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     classify_by(&mut OnDevice::new(device, &network), &parameters, photos, title, weights.is_some())
 }
 
-/// ResNet18's weights, of a `.safetensors` file or, without, untrained ones.
+/// ResNet18's weights, from a `.safetensors` file or, without one, untrained.
 ///
 /// # Errors
-/// As [`Parameters::open`].
+/// Same as [`Parameters::open`].
 pub fn parameters(weights: Option<&Path>) -> crate::Result<Parameters> {
     let config = Config::RESNET18;
     Ok(match weights {
@@ -68,10 +69,10 @@ pub fn parameters(weights: Option<&Path>) -> crate::Result<Parameters> {
     })
 }
 
-/// What `classifier`, ResNet18 with these parameters, says of `photos`, one batch.
+/// Result of `classifier`, ResNet18 with these parameters, for `photos`, one batch.
 ///
 /// # Errors
-/// As [`logits`].
+/// Same as [`logits`].
 pub fn classify_by(
     classifier: &mut impl Classifier,
     parameters: &Parameters,
@@ -108,7 +109,7 @@ pub fn classify_by(
 /// The logits of `photos`, in their order, by a network with these parameters.
 ///
 /// # Errors
-/// As [`Classifier::logits`] and [`require_finite`].
+/// Same as [`Classifier::logits`] and [`require_finite`].
 pub fn logits(
     classifier: &mut impl Classifier,
     config: Config,

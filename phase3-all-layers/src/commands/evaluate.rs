@@ -27,7 +27,7 @@ const TOP: usize = 5;
 /// Maximum number of unreadable files that a note names; each is printed when it is met.
 const NAMED: usize = 3;
 
-/// What is evaluated, and how much of it.
+/// Input of `evaluate`, and its limits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct EvaluateArgs {
     /// Folder with one folder per class (1000), numbered in the order of their names
@@ -47,7 +47,7 @@ impl EvaluateArgs {
     /// ResNet18's weights, read.
     ///
     /// # Errors
-    /// As [`Parameters::open`].
+    /// Same as [`Parameters::open`].
     pub fn parameters(&self) -> Result<Parameters> {
         Ok(Parameters::open(&self.weights, &Config::RESNET18.shapes())?)
     }
@@ -57,13 +57,13 @@ impl EvaluateArgs {
         Options { batch: self.batch, limit: self.limit }
     }
 
-    /// The title of the table, by who computes.
+    /// The title of the table, naming the device.
     pub fn title(&self, by: impl Display) -> String {
         format!("ResNet18 on {by}, {}", self.folder.display())
     }
 }
 
-/// How much is evaluated, and how.
+/// Limits of an evaluation, and its batch size.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Photos in a forward pass.
@@ -72,7 +72,7 @@ pub struct Options {
     pub limit: Option<NonZeroUsize>,
 }
 
-/// What came out.
+/// Result of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evaluation {
     /// Photos that the network saw.
@@ -85,7 +85,7 @@ pub struct Evaluation {
     pub unreadable: Vec<String>,
     /// Names of folders without a photo.
     pub empty: Vec<String>,
-    /// From the first photo to the last, decoding included.
+    /// Time from the first photo to the last, decoding included.
     pub time: Duration,
 }
 
@@ -123,7 +123,7 @@ impl Evaluation {
 /// The network over the photos of `folder`, all layers on `device`.
 ///
 /// # Errors
-/// As [`evaluate_by`] and [`ResNet::load`].
+/// Same as [`evaluate_by`] and [`ResNet::load`].
 pub fn evaluate(
     device: &Device,
     config: Config,
@@ -135,11 +135,11 @@ pub fn evaluate(
     evaluate_by(&mut OnDevice::new(device, &network), config, parameters, folder, options)
 }
 
-/// What `classifier`, a network with these parameters, says of the photos of `folder`.
+/// Result of `classifier`, a network with these parameters, for the photos of `folder`.
 ///
 /// # Errors
-/// [`Error::Folder`] if it cannot be read, does not have one folder per class of the network, or has no photo that can be read;
-/// [`Error::NonFinite`] if the network answers NaN or an infinity; else as [`Classifier::logits`].
+/// [`Error::Folder`] if it cannot be read, does not have one folder per class of the network, or has no readable photo;
+/// [`Error::NonFinite`] if the network answers NaN or an infinity; otherwise same as [`Classifier::logits`].
 pub fn evaluate_by(
     classifier: &mut impl Classifier,
     config: Config,
@@ -206,9 +206,9 @@ pub fn evaluate_by(
 struct Batch {
     /// \[N, 3, 224, 224\]; none if no file could be read.
     images: Option<Tensor>,
-    /// Of those that could be.
+    /// Classes of the readable photos.
     classes: Vec<usize>,
-    /// Why the others could not.
+    /// Reasons why the others could not be read.
     unreadable: Vec<String>,
 }
 
@@ -231,7 +231,7 @@ impl Batch {
     }
 }
 
-/// How many classes are likelier than this one: greater, equal with a smaller number, or NaN.
+/// Number of classes that are likelier than this one: greater, equal with a smaller number, or NaN.
 fn place(logits: &[f32], class: usize) -> usize {
     let own = logits[class];
     let before = |&(at, &other): &(usize, &f32)| at != class && !(other < own || other == own && at > class);
@@ -269,13 +269,13 @@ impl Labelled {
     }
 }
 
-/// By the ending of its name, as torchvision picks files.
+/// Whether it is a photo by its extension, as torchvision selects files.
 fn is_photo(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default();
     ["jpg", "jpeg", "png"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-/// What a folder holds of one kind, sorted by name.
+/// Entries of one kind in a folder, sorted by name.
 fn sorted(folder: &Path, kind: fn(&Path) -> bool) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
     let mut found = Vec::new();

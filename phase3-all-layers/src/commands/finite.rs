@@ -1,4 +1,4 @@
-//! Answers that are numbers: a network whose weights give NaN has said nothing, and its command fails with the layer that began.
+//! Checks that answers are numbers: if a network's weights give NaN, its command fails and names the first such layer.
 
 use common::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub struct FirstNonFinite(Option<(String, f32)>);
 
 impl FirstNonFinite {
-    /// Looks at the output of a layer, on the host.
+    /// Checks the output of a layer, on the host.
     pub fn see(&mut self, layer: &str, output: &Tensor) {
         if self.0.is_none()
             && let Some(value) = non_finite(output.as_slice().unwrap_or_default())
@@ -19,11 +19,11 @@ impl FirstNonFinite {
     }
 }
 
-/// Checks what a network answered. `on_cpu` is the same pass on the CPU, which shows each layer's output; it runs only if the answer
-/// is no number, to find where that begins.
+/// Checks a network's answer. `on_cpu` is the same pass on the CPU, which shows each layer's output; it runs only if the answer
+/// is not finite, to find where that begins.
 ///
 /// # Errors
-/// [`Error::NonFinite`] with the layer; those of `on_cpu`.
+/// [`Error::NonFinite`] with the layer; errors of `on_cpu`.
 pub fn require_finite(
     network: &str,
     answer: &[f32],

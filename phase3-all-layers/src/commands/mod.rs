@@ -1,4 +1,4 @@
-//! What `cargo run -p phase3-all-layers -- COMMAND` runs.
+//! Commands of `cargo run -p phase3-all-layers -- COMMAND`.
 //!
 //! | module | command |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | [`reconstruct`] | `reconstruct FILE`: how well the autoencoder gives a sound back, frame by frame |
 //! | [`video`] | `video`: frames from noise, and pictures of them |
 //!
-//! [`finite`] is for all of them: an answer that is no number is an error. [`classifier`] says who computes, for `classify` and
+//! All of them use [`finite`]: an answer that is not a number is an error. [`classifier`] runs the network for `classify` and
 //! `evaluate`, which phase 4 has too.
 
 pub mod classifier;

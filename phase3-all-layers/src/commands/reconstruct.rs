@@ -1,5 +1,5 @@
-//! `reconstruct`: how well a model that was trained on ordinary sound gives a sound back, frame by frame. It cannot give
-//! back what it has never heard, so the error is an anomaly score.
+//! `reconstruct`: how well a model that was trained on ordinary sound reconstructs a sound, frame by frame. It cannot reconstruct
+//! what it has never heard, so the error is an anomaly score.
 
 use std::path::Path;
 
@@ -37,10 +37,10 @@ pub fn anomaly_scores(input: &Tensor, output: &Tensor, config: &Config) -> Resul
 /// Seed of the untrained parameters.
 pub const SEED: u64 = 5;
 
-/// The weights of a `.safetensors` file or, without, untrained ones.
+/// The weights of a `.safetensors` file or, without one, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`].
+/// Same as [`Parameters::open`].
 pub fn parameters(config: &autoencoder::Config, weights: Option<&Path>) -> crate::Result<Parameters> {
     match weights {
         Some(path) => Ok(Parameters::open(path, &config.shapes())?),
@@ -48,10 +48,10 @@ pub fn parameters(config: &autoencoder::Config, weights: Option<&Path>) -> crate
     }
 }
 
-/// The scores of a WAV file under an autoencoder with the weights of a `.safetensors` file or, without, untrained ones.
+/// The scores of a WAV file under an autoencoder with the weights of a `.safetensors` file or, without one, untrained ones.
 ///
 /// # Errors
-/// As [`parameters`], [`Reliable::load`] and [`scores_of`].
+/// Same as [`parameters`], [`Reliable::load`] and [`scores_of`].
 pub fn reconstruct(
     device: &Device,
     config: autoencoder::Config,
@@ -81,10 +81,10 @@ pub fn reconstruct(
 }
 
 /// The scores of a WAV file under `model`, which turns inputs \[B, F·M\] into their reconstruction (both on the host); a plot of
-/// them is written into `plots`, by the name of the sound.
+/// them is written into `plots`, named after the sound.
 ///
 /// # Errors
-/// As [`audio::open`], [`audio::frames`] (with the file's name), `model`, [`anomaly_scores`] and [`LinePlot::save`].
+/// Same as [`audio::open`], [`audio::frames`] (with the file's name), `model`, [`anomaly_scores`] and [`LinePlot::save`].
 pub fn scores_of(
     sound: &Path,
     config: &Config,

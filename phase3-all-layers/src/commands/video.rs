@@ -1,4 +1,4 @@
-//! Video from noise: frames one after the other, each by a few forward passes of the U-Net over noise, the frame before and a
+//! Video from noise: frames one after the other, each by a few forward passes of the U-Net over noise, the previous frame and a
 //! step of a schedule; and pictures of them.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! That is the sampler without fresh noise of Song et al., "Denoising Diffusion Implicit Models", 2020. The schedule is the
 //! cosine of Nichol and Dhariwal, "Improved Denoising Diffusion Probabilistic Models", 2021.
 //!
-//! A decoder of its own would turn latents into a real picture; here the first three channels are taken as red, green and blue.
+//! A real decoder would turn latents into a picture; here the first three channels are shown as red, green and blue.
 
 use std::path::{Path, PathBuf};
 
@@ -32,15 +32,15 @@ use crate::nn::{Parameters, Value};
 
 /// Steps of the schedule that the U-Net's timesteps count.
 pub const SCHEDULE: f64 = 1000.0;
-/// The new frame's part in the blend with the frame before.
+/// Weight of the new frame in the blend with the previous frame.
 pub const WEIGHT: f32 = 0.7;
-/// How far values of two frames may be apart to be blended.
+/// Maximum difference of two frames' values that are blended.
 const THRESHOLD: f32 = 0.5;
 /// Seed of the untrained parameters.
 const SEED: u64 = 8;
 
 /// ᾱ of the cosine schedule at timestep `t`, from 1 at 0 to 0 at 1000: cos² of (t/1000 + s)/(1 + s)·π/2 relative to that at 0.
-/// The offset s keeps the first steps from having next to no noise.
+/// The offset s avoids first steps with almost no noise.
 pub fn alpha_bar(t: f64) -> f32 {
     const OFFSET: f64 = 0.008;
     let power = |t: f64| ((t / SCHEDULE + OFFSET) / (1.0 + OFFSET) * std::f64::consts::FRAC_PI_2).cos().powi(2);
@@ -71,7 +71,7 @@ pub struct Step {
     /// The timestep, \[1\], on the device.
     time: Tensor,
     alpha_bar: f32,
-    /// ᾱ of the step after it.
+    /// ᾱ of the next step.
     next: f32,
 }
 
@@ -79,7 +79,7 @@ impl Step {
     /// The steps of a frame at these timesteps, the noisiest first.
     ///
     /// # Errors
-    /// What copies to the device report.
+    /// Errors of copies to the device.
     pub fn all(device: &Device, timesteps: &[f64]) -> Result<Vec<Step>> {
         let nexts = timesteps.iter().skip(1).copied().map(alpha_bar).chain([1.0]);
         let step = |(&t, next): (&f64, f32)| {
@@ -90,12 +90,12 @@ impl Step {
     }
 }
 
-/// Who predicts the noise that a step takes out.
+/// Network that predicts the noise that a step removes.
 pub trait Denoiser {
-    /// The noise \[N, 4, H, W\] in latents, joined with the frame before to `x` \[N, 8, H, W\], at `steps` \[N\].
+    /// The noise \[N, 4, H, W\] in latents, joined with the previous frame as `x` \[N, 8, H, W\], at `steps` \[N\].
     ///
     /// # Errors
-    /// Those of the pass.
+    /// Errors of the pass.
     fn noise<'p>(&'p self, x: Value<'p, Unfused>, steps: Value<'p, Unfused>) -> Result<Value<'p, Unfused>>;
 }
 
@@ -105,7 +105,7 @@ impl Denoiser for UNet<Unfused> {
     }
 }
 
-/// What a step does beside the network.
+/// Layers of a step besides the network.
 #[derive(Debug)]
 pub struct StepLayers {
     concatenate: Concatenate,
@@ -117,7 +117,7 @@ impl StepLayers {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<StepLayers> {
         Ok(StepLayers {
             concatenate: Concatenate::load(device)?,
@@ -126,11 +126,11 @@ impl StepLayers {
         })
     }
 
-    /// Queues a step from `x` to the x of the next; `network` is given x with the frame before, and the timestep, and predicts the noise
-    /// in x. Of the frame `weight` is new where it agrees with the frame before.
+    /// Queues a step from `x` to the next x; `network` takes x with the previous frame, and the timestep, and predicts the noise
+    /// in x. `weight` is the new frame's weight where it agrees with the previous frame.
     ///
     /// # Errors
-    /// Those of `network` and of the launches.
+    /// Errors of `network` and of the launches.
     pub fn step<'p>(
         &self,
         pass: &'p Pass,
@@ -153,7 +153,7 @@ impl StepLayers {
     }
 }
 
-/// Makes frames, with everything on the device from a frame's noise to the frame.
+/// Makes frames; from a frame's noise to the frame, everything stays on the device.
 #[derive(Debug)]
 pub struct Sampler<'a, N> {
     network: &'a N,
@@ -163,17 +163,18 @@ pub struct Sampler<'a, N> {
     steps: Vec<Step>,
     /// \[1, 4, side, side\].
     x: Tensor,
-    /// The frame before.
+    /// The previous frame.
     previous: Tensor,
-    /// The new frame's part in the blend: all of it for the first frame.
+    /// Weight of the new frame in the blend: 1 for the first frame.
     weight: f32,
 }
 
 impl<'a, N: Denoiser> Sampler<'a, N> {
-    /// For frames \[1, 4, side, side\] by `steps` steps each, with `network` on `device`.
+    /// A sampler of frames \[1, 4, side, side\] with `steps` steps each, with `network` on `device`.
     ///
     /// # Errors
-    /// [`common::Error::Invalid`] if there are no steps; as [`Denoiser::noise`], [`Workspace::plan`] and [`Device::kernel`].
+    /// [`common::Error::Invalid`] if there are no steps; same as [`Denoiser::noise`], [`Workspace::plan`] and
+    /// [`Device::kernel`].
     pub fn new(device: &Device, network: &'a N, side: usize, steps: usize) -> Result<Sampler<'a, N>> {
         let steps = Step::all(device, &timesteps(SCHEDULE, steps).collect::<Vec<_>>())?;
         let Some(first) = steps.first() else {
@@ -190,10 +191,11 @@ impl<'a, N: Denoiser> Sampler<'a, N> {
         Ok(Sampler { network, layers, stream: device.stream(), workspace, steps, x, previous, weight: 1.0 })
     }
 
-    /// The next frame, from `noise` of its shape, both on the host. `after_step` is told how often a step has been queued.
+    /// The next frame, from `noise` of its shape, both on the host. `after_step` is called with the number of steps queued so
+    /// far.
     ///
     /// # Errors
-    /// [`common::Error::Shape`] if `noise` has another shape; what launches report.
+    /// [`common::Error::Shape`] if `noise` has another shape; errors of launches.
     pub fn frame(&mut self, noise: &Tensor, mut after_step: impl FnMut()) -> Result<Tensor> {
         let Sampler { network, layers, stream, workspace, steps, x, previous, weight } = self;
         noise.expect_shape("a frame's noise", x.shape())?;
@@ -214,7 +216,7 @@ fn up_to(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=most)
 }
 
-/// Which video, by which network.
+/// Frames, network and sizes of a video.
 #[derive(Clone, Debug, clap::Args)]
 pub struct VideoArgs {
     /// Size of the U-Net
@@ -241,35 +243,36 @@ pub struct VideoArgs {
 }
 
 impl VideoArgs {
-    /// The name of the configuration, and itself.
+    /// Name of the configuration, and the configuration.
     pub fn named(&self) -> (&'static str, Config) {
         Config::ALL.into_iter().find(|(name, _)| *name == self.config).unwrap_or(Config::ALL[0])
     }
 
-    /// The rest, on this device.
+    /// The other options, on this device.
     pub fn options(&self, device: &Device) -> Options {
         let side = self.size.unwrap_or(if device.is_sim() { 16 } else { 64 });
         Options { frames: self.frames, steps: self.steps, side, seed: self.seed }
     }
 }
 
-/// What a video is made with.
+/// Settings of a video.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Frames.
+    /// Number of frames.
     pub frames: usize,
     /// Steps of a frame.
     pub steps: usize,
-    /// Sides of a frame's latents, a multiple of [`crate::models::unet::MULTIPLE`].
+    /// Height and width of a frame's latents, a multiple of [`crate::models::unet::MULTIPLE`].
     pub side: usize,
     /// Seed of the noise.
     pub seed: u64,
 }
 
-/// The frames \[1, 4, side, side\] of a video. `after_step` is told how often a step has been queued.
+/// The frames \[1, 4, side, side\] of a video. `after_step` is called with the number of steps queued so far.
 ///
 /// # Errors
-/// As [`UNet::load`], [`Sampler::new`] and [`Sampler::frame`]; [`crate::Error::NonFinite`] if a frame is no picture.
+/// Same as [`UNet::load`], [`Sampler::new`] and [`Sampler::frame`]; [`crate::Error::NonFinite`] if a frame has values that are
+/// not finite.
 pub fn generate(
     device: &Device,
     config: Config,
@@ -281,10 +284,10 @@ pub fn generate(
     generate_by(&network, device, config, parameters, options, after_step)
 }
 
-/// [`generate`], where another implementation of the network with these parameters predicts the noise.
+/// [`generate`], with another implementation of the network with these parameters.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn generate_by(
     network: &impl Denoiser,
     device: &Device,
@@ -316,11 +319,11 @@ pub fn generate_by(
     Ok(made)
 }
 
-/// Makes a video by a U-Net with the weights of a `.safetensors` file or, without, untrained ones, and writes its frames into
+/// Makes a video by a U-Net with the weights of a `.safetensors` file or, without one, untrained ones, and writes its frames into
 /// `dir`.
 ///
 /// # Errors
-/// As [`Parameters::open`], [`generate`] and [`write_frames`].
+/// Same as [`Parameters::open`], [`generate`] and [`write_frames`].
 pub fn video(device: &Device, args: &VideoArgs) -> crate::Result<Table> {
     let ((name, config), weights) = (args.named(), args.weights.as_deref());
     let parameters = parameters(config, weights)?;
@@ -331,17 +334,17 @@ pub fn video(device: &Device, args: &VideoArgs) -> crate::Result<Table> {
     Ok(table)
 }
 
-/// Says so if no weights were given.
+/// Adds a note if no weights were given.
 pub fn note_of_weights(table: &mut Table, weights: Option<&Path>) {
     if weights.is_none() {
         table.note("The weights are untrained, so the frames are noise that was filtered. `--weights FILE` takes trained ones.");
     }
 }
 
-/// The weights of a `.safetensors` file or, without, untrained ones.
+/// The weights of a `.safetensors` file or, without one, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`].
+/// Same as [`Parameters::open`].
 pub fn parameters(config: Config, weights: Option<&Path>) -> crate::Result<Parameters> {
     match weights {
         Some(path) => Ok(Parameters::open(path, &config.shapes())?),
@@ -349,10 +352,10 @@ pub fn parameters(config: Config, weights: Option<&Path>) -> crate::Result<Param
     }
 }
 
-/// [`video`], where another implementation of the network with these parameters predicts the noise.
+/// [`video`], with another implementation of the network with these parameters.
 ///
 /// # Errors
-/// As there.
+/// Same as there.
 pub fn video_by(
     network: &impl Denoiser,
     device: &Device,
@@ -391,11 +394,12 @@ fn mean_and_deviation(values: &[f32]) -> [f64; 2] {
     [mean, square.sqrt()]
 }
 
-/// How far two clips are apart, in decibels: 10·log₁₀(2² / mean square difference), as values go from −1 to 1; infinite for the same
-/// values, NaN if one is.
+/// Peak signal-to-noise ratio of two clips in decibels: 10·log₁₀(2² / mean square difference), since values range from −1 to 1;
+/// infinite for equal values, NaN if one is NaN.
 ///
 /// # Errors
-/// [`common::Error::Invalid`] if frames are not on the host; [`common::Error::Shape`] if one has another shape than its twin.
+/// [`common::Error::Invalid`] if frames are not on the host; [`common::Error::Shape`] if two corresponding frames differ in
+/// shape.
 pub fn peak_signal_to_noise(clip: &[Tensor], reference: &[Tensor]) -> Result<f64> {
     let (mut sum, mut count) = (0.0, 0);
     for (frame, twin) in clip.iter().zip(reference) {
@@ -407,7 +411,7 @@ pub fn peak_signal_to_noise(clip: &[Tensor], reference: &[Tensor]) -> Result<f64
     Ok(10.0 * (4.0 * count as f64 / sum).log10())
 }
 
-/// Pixels of a picture for a value of a latent, in each direction.
+/// Pixels of a picture per value of a latent, in each direction.
 const SCALE: u32 = 4;
 
 /// The picture of a latent \[C, H, W\] or \[1, C, H, W\] of three channels or more, on the host: −1 is 0 and 1 is 255, and
@@ -441,11 +445,11 @@ fn no_picture(latent: &Tensor) -> common::Error {
     common::Error::shape("a picture of a latent", detail)
 }
 
-/// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is made if it is not there, and
-/// returns their paths.
+/// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is created if necessary, and returns
+/// their paths.
 ///
 /// # Errors
-/// As [`picture`]; [`media::Error::Write`] if a file cannot be written.
+/// Same as [`picture`]; [`media::Error::Write`] if a file cannot be written.
 pub fn write_frames<'a>(dir: &Path, latents: impl IntoIterator<Item = &'a Tensor>) -> crate::Result<Vec<PathBuf>> {
     let fail = |path: &Path, reason: String| media::Error::Write { path: path.to_owned(), reason };
     std::fs::create_dir_all(dir).map_err(|error| fail(dir, error.to_string()))?;

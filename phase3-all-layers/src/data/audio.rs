@@ -1,4 +1,4 @@
-//! From a WAV file to what the autoencoder takes: frames of a log-mel spectrum.
+//! Turns a WAV file into the autoencoder's input: frames of a log-mel spectrum.
 //!
 //! A frame is the spectrum around one moment. Moments lie [`HOP`] samples (32 ms) apart, the first at the beginning; around each,
 //! [`WINDOW`] samples are weighted by a Hann window (beyond its ends the sound is mirrored), Fourier-transformed and squared.
@@ -21,7 +21,7 @@ use realfft::num_complex::Complex64;
 
 use crate::Error;
 
-/// Samples per second that a sound must have.
+/// Required samples per second of a sound.
 pub const SAMPLE_RATE: u32 = 16_000;
 /// Samples per spectrum.
 pub const WINDOW: usize = 1024;
@@ -32,7 +32,7 @@ const FILE_LIMIT: u64 = 256 << 20;
 /// Added to a filter's sum before its logarithm is taken.
 pub const FLOOR: f64 = 1e-6;
 
-/// The shape of one input of the autoencoder.
+/// Shape of one input of the autoencoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Values of a frame, M.
@@ -42,7 +42,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The fewest samples that make an input: F frames, and a beginning that can be mirrored.
+    /// Minimum number of samples for an input: F frames, and a beginning that can be mirrored.
     pub fn least_samples(&self) -> usize {
         (self.frames.saturating_sub(1) * HOP).max(WINDOW / 2 + 1)
     }
@@ -61,8 +61,9 @@ pub fn second(frame: usize) -> f64 {
 /// The samples of a WAV file: integers of 8 to 32 bits scaled to [−1, 1), or f32 as they are; channels are averaged.
 ///
 /// # Errors
-/// [`Error::Sound`] if the file is not a regular one, has more than 256 MiB, cannot be read, is no WAV, is compressed, empty or truncated, has another rate than
-/// [`SAMPLE_RATE`] (nothing is resampled: what made the sound can do so better), or holds a value that is no finite number.
+/// [`Error::Sound`] if the file is not a regular one, has more than 256 MiB, cannot be read, is not a WAV file, is compressed,
+/// empty or truncated, has another rate than [`SAMPLE_RATE`] (nothing is resampled: the program that made the sound can do so
+/// better), or holds a value that is not finite.
 pub fn open(path: &Path) -> crate::Result<Vec<f32>> {
     let fail = |reason| Error::Sound { path: path.to_owned(), reason };
     let bytes = files::read(path, FILE_LIMIT).map_err(|error| fail(error.to_string()))?;
@@ -100,7 +101,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<f32>, String> {
     }
 }
 
-/// The mean of each moment's samples, one per channel; `count` is how many the file says it holds.
+/// The mean of each moment's samples, one per channel; `count` is the number of samples stated by the file.
 fn averaged(
     samples: impl Iterator<Item = hound::Result<f64>>,
     channels: usize,
@@ -230,7 +231,7 @@ mod tests {
         bytes.into_inner()
     }
 
-    /// As in `python/log_mel.py`.
+    /// The same sound as in `python/log_mel.py`.
     fn sound(count: usize) -> Vec<f32> {
         (0..count).map(|n| ((n * n % 1009) as f32 - 504.0) / 1024.0 * ((n % 4000) as f32 / 4096.0)).collect()
     }

@@ -1,5 +1,6 @@
-//! Real, labelled images: handwritten digits, and what a network says of them. They come with the course, from `python/digits.py`;
-//! `assets/README.md` has their authors and licence. [`crate::digits`] has the network that was trained for them.
+//! Real, labelled images: handwritten digits, and a network's results on them. They come with the course, from
+//! `python/digits.py`; `assets/README.md` has their authors and licence. [`crate::digits`] has the network that was trained for
+//! them.
 
 use std::ops::Range;
 
@@ -7,9 +8,9 @@ use common::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-/// 0 to 9.
+/// The digits 0 to 9.
 pub const CLASSES: usize = 10;
-/// Images of a forward pass; the last one has those that are left.
+/// Images per forward pass; the last one has the remaining ones.
 pub const BATCH: usize = 64;
 
 /// Side of an image in the file, in pixels.
@@ -50,7 +51,7 @@ impl Digits {
         Ok(Digits { images, labels, logits })
     }
 
-    /// The first of them alone.
+    /// Keeps only the first `count` images.
     #[must_use]
     pub fn first(mut self, count: usize) -> Digits {
         self.images.truncate(count * SIDE * SIDE);
@@ -59,7 +60,7 @@ impl Digits {
         self
     }
 
-    /// What the images show, 0 to 9.
+    /// Digits that the images show, 0 to 9.
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }
@@ -69,15 +70,15 @@ impl Digits {
         &self.logits
     }
 
-    /// What the network sees of the images, [`BATCH`] at a time.
+    /// Inputs of the network for the images, [`BATCH`] at a time.
     fn batches(&self) -> impl Iterator<Item = Tensor> + '_ {
         self.images.chunks(BATCH * SIDE * SIDE).map(seen)
     }
 
-    /// What a forward pass, from what the network sees to logits \[n, 10\], says of all images.
+    /// Outcome of a forward pass, from the network's input to logits \[n, 10\], over all images.
     ///
     /// # Errors
-    /// Those of the pass.
+    /// Errors of the pass.
     pub fn evaluate(&self, mut forward: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Outcome> {
         let mut logits = Vec::new();
         for images in self.batches() {
@@ -88,8 +89,8 @@ impl Digits {
 }
 
 // ANCHOR: training
-/// Some of the 320 images of the training set that come with the course, as the network sees them, \[n, 3, 32, 32\]: for calibrations, which may
-/// not look at the test set.
+/// Some of the 320 images of the training set that come with the course, as the network's input, \[n, 3, 32, 32\]: for
+/// calibrations, which must not look at the test set.
 ///
 /// # Errors
 /// [`Error::Invalid`] if there are not as many, [`Error::File`] if the file is not what it should be.
@@ -109,7 +110,7 @@ fn u8s(file: &[u8], name: &str, tensor: &str, rest: &[usize]) -> Result<Vec<u8>>
     Ok(checked(&file, name, tensor, Dtype::U8, rest)?.data().to_vec())
 }
 
-/// A tensor of a file, of this type and of a shape that ends like this.
+/// A tensor of a file, of this type and with a shape that ends like this.
 fn checked<'f>(
     file: &SafeTensors<'f>,
     name: &str,
@@ -125,7 +126,7 @@ fn checked<'f>(
     }
 }
 
-/// What the network sees of images: values / 16, enlarged, in three equal channels, \[n, 3, 32, 32\].
+/// Network input for images: values / 16, enlarged, in three equal channels, \[n, 3, 32, 32\].
 fn seen(images: &[u8]) -> Tensor {
     Tensor::from_fn(&input(images.len() / (SIDE * SIDE)), |at| {
         let (row, column) = (at[2] / ENLARGED, at[3] / ENLARGED);
@@ -133,19 +134,19 @@ fn seen(images: &[u8]) -> Tensor {
     })
 }
 
-/// The shape of what the network sees of `count` images.
+/// Shape of the network's input for `count` images.
 pub fn input(count: usize) -> [usize; 4] {
     [count, 3, SIDE * ENLARGED, SIDE * ENLARGED]
 }
 
-/// What a network says of the test set.
+/// Result of a network on the test set.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// \[N, 10\].
     pub logits: Vec<f32>,
     /// For each image the class of the largest logit, the first among equals.
     pub predictions: Vec<u8>,
-    /// Part of the images whose prediction is the label, 0 to 1.
+    /// Fraction of the images whose prediction is the label, 0 to 1.
     pub accuracy: f64,
 }
 
@@ -158,7 +159,7 @@ impl Outcome {
     }
 }
 
-/// As PyTorch's `argmax`, for which NaN is larger than every number.
+/// Index of the largest logit, as PyTorch's `argmax`, for which NaN is larger than every number.
 fn likeliest(logits: &[f32]) -> u8 {
     let mut best = (0, f32::NEG_INFINITY);
     for (class, &value) in (0..).zip(logits) {
@@ -190,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Images of the training set are none of the test set, nor one another's.
+    /// Images of the training set are not in the test set, and are all different.
     #[test]
     fn images_for_calibrations_are_not_those_of_the_test_set() {
         let tested: Vec<f32> =

@@ -1,5 +1,4 @@
-//! What goes into the models, and what belongs to it: sound, labelled images, names of classes. Photos are in
-//! [`media::photo`].
+//! Inputs of the models, and data that belongs to them: sound, labelled images, names of classes. Photos are in [`media::photo`].
 //!
 //! | module | what it holds |
 //! | --- | --- |

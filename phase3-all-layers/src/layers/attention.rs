@@ -32,7 +32,7 @@ impl Tile {
     }
 }
 
-/// From one image, head and row to the next, in floats: the kernel's `Strides`.
+/// Distance in floats from one image, head and row to the next: the kernel's `Strides`.
 type Strides = [u64; 3];
 
 impl Attention {
@@ -42,7 +42,7 @@ impl Attention {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Attention> {
         Attention::load_from(device, &Attention::SOURCE)
     }
@@ -50,7 +50,7 @@ impl Attention {
     /// The same with the products from another text, such as one with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Attention> {
         let tile = |product, sides| Tile::load(device, source, product, sides);
         Ok(Attention {
@@ -61,18 +61,18 @@ impl Attention {
         })
     }
 
-    /// The same with its tiles chosen for this number of SMs: the larger ones, if there is at least one for each.
+    /// The same with tiles chosen for this number of SMs: the larger ones, if there is at least one for each SM.
     #[must_use]
     pub fn for_processors(self, processors: usize) -> Attention {
         Attention { processors, ..self }
     }
 
-    /// Queues attention over `qkv` \[B, T, 3·C\] with `heads` heads of C / heads channels into `out` \[B, T, C\], as
-    /// [`common::reference::attention`] has it. `scores` \[B · heads, T, T\] holds the weights afterwards. All are on the stream's
+    /// Queues attention over `qkv` \[B, T, 3·C\] with `heads` heads of C / heads channels into `out` \[B, T, C\], as in
+    /// [`common::reference::attention`]. `scores` \[B · heads, T, T\] holds the weights afterwards. All are on the stream's
     /// device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a shape does not fit, C is no multiple of `heads`, or a count does not fit the kernels;
+    /// [`Error::Shape`] if a shape does not fit, C is not a multiple of `heads`, or a count does not fit the kernels;
     /// [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(
         &self,
@@ -122,7 +122,7 @@ impl Attention {
     }
 }
 
-/// A product's kernel, what it counts, and its launch.
+/// Kernel of a product, its counts, and its launch.
 struct Plan<'a> {
     kernel: &'a Kernel,
     heads: u32,
@@ -132,7 +132,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// For `product`, M, N and K, of each image and head.
+    /// A plan for `product`, M, N and K, of each image and head.
     fn new(
         [large, small]: &[Tile; 2],
         processors: usize,

@@ -1,10 +1,10 @@
-//! What happens to latents after a forward pass of the U-Net: the diffusion step, and the way back to a noisier one.
+//! Layers for latents after a forward pass of the U-Net: the diffusion step, and the way back to a noisier one.
 
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::{DiffusionParams, noise_factors};
 
-/// What every version of the diffusion step has to know of its tensors, once their shapes are compared.
+/// Parameters of every version of the diffusion step, made after its tensors' shapes are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiffusionCall {
     /// √(1 − ᾱ).
@@ -13,7 +13,7 @@ pub struct DiffusionCall {
     pub signal_scale: f32,
     /// 1 − weight.
     pub previous_weight: f32,
-    /// Values of each tensor.
+    /// Number of values of each tensor.
     pub values: u32,
 }
 
@@ -36,8 +36,8 @@ impl DiffusionCall {
     }
 }
 
-/// The step of [`common::reference::diffusion_step`], `diffusion_01.cu`: a kernel for each line of its formula. It uses IEEE
-/// operations alone: the bits are the CPU's.
+/// The step of [`common::reference::diffusion_step`], `diffusion_01.cu`: one kernel per line of its formula. It uses only IEEE
+/// operations: the bits are the CPU's.
 #[derive(Clone, Debug)]
 pub struct DiffusionStep {
     denoise: Kernel,
@@ -52,7 +52,7 @@ impl DiffusionStep {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<DiffusionStep> {
         DiffusionStep::load_from(device, &DiffusionStep::SOURCE)
     }
@@ -60,7 +60,7 @@ impl DiffusionStep {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<DiffusionStep> {
         let kernel = |name| device.kernel(source, name);
         Ok(DiffusionStep { denoise: kernel("denoise")?, blend: kernel("blend")?, clamp: kernel("clamp")? })
@@ -99,8 +99,8 @@ impl DiffusionStep {
     }
 }
 
-/// The noise of a schedule's step added to a clean image, as [`common::reference::add_noise`], `add_noise_01.cu`: one thread a
-/// value. The bits are the CPU's.
+/// The noise of a schedule's step added to a clean image, as in [`common::reference::add_noise`], `add_noise_01.cu`: one thread
+/// per value. The bits are the CPU's.
 #[derive(Clone, Debug)]
 pub struct AddNoise {
     kernel: Kernel,
@@ -113,15 +113,15 @@ impl AddNoise {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<AddNoise> {
         AddNoise::load_from(device, &AddNoise::SOURCE)
     }
 
-    /// As [`DiffusionStep::load_from`].
+    /// Same as [`DiffusionStep::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<AddNoise> {
         Ok(AddNoise { kernel: device.kernel(source, "add_noise")? })
     }

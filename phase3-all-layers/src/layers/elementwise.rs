@@ -1,4 +1,4 @@
-//! Activations, and what is added to whole planes.
+//! Activations, and additions to whole planes.
 
 use common::limits::fits_i32;
 use common::prelude::*;
@@ -17,7 +17,7 @@ impl Gelu {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Gelu> {
         Gelu::load_from(device, &Gelu::SOURCE)
     }
@@ -25,7 +25,7 @@ impl Gelu {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Gelu> {
         Ok(Gelu { kernel: VectorKernel::load(device, source, "gelu")? })
     }
@@ -43,7 +43,7 @@ impl Gelu {
     /// Queues GELU over the values of `x`, which is on the stream's device.
     ///
     /// # Errors
-    /// As [`Gelu::launch`].
+    /// Same as [`Gelu::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
         unsafe { self.kernel.launch_in_place("gelu", stream, x) }
@@ -63,15 +63,15 @@ impl Silu {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Silu> {
         Silu::load_from(device, &Silu::SOURCE)
     }
 
-    /// As [`Gelu::load_from`].
+    /// Same as [`Gelu::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Silu> {
         Ok(Silu { kernel: VectorKernel::load(device, source, "silu")? })
     }
@@ -79,7 +79,7 @@ impl Silu {
     /// Queues SiLU of `input` into `output` of the same shape, both on the stream's device.
     ///
     /// # Errors
-    /// As [`Gelu::launch`].
+    /// Same as [`Gelu::launch`].
     pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
         unsafe { self.kernel.launch("silu", stream, input, output) }
@@ -88,7 +88,7 @@ impl Silu {
     /// Queues SiLU over the values of `x`, which is on the stream's device.
     ///
     /// # Errors
-    /// As [`Gelu::launch`].
+    /// Same as [`Gelu::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
         unsafe { self.kernel.launch_in_place("silu", stream, x) }
@@ -104,21 +104,21 @@ pub struct SiluSum {
 impl SiluSum {
     /// The kernel file.
     pub const SOURCE: KernelSource = kernel_source!("silu_sum_01");
-    /// Values of a thread: two vectors of four.
+    /// Values per thread: two vectors of four.
     const VALUES: u32 = 8;
 
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<SiluSum> {
         SiluSum::load_from(device, &SiluSum::SOURCE)
     }
 
-    /// As [`Gelu::load_from`].
+    /// Same as [`Gelu::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<SiluSum> {
         Ok(SiluSum { kernel: device.kernel(source, "silu_sum")? })
     }
@@ -126,7 +126,7 @@ impl SiluSum {
     /// Queues silu(`a` + `b`·`c`) into `output`, all of one shape and on the stream's device.
     ///
     /// # Errors
-    /// As [`Gelu::launch`].
+    /// Same as [`Gelu::launch`].
     pub fn launch(&self, stream: &Stream, a: &Tensor, b: &Tensor, c: &Tensor, output: &mut Tensor) -> Result<()> {
         b.expect_shape("silu(a + b·c)'s b", a.shape())?;
         c.expect_shape("silu(a + b·c)'s c", a.shape())?;
@@ -153,15 +153,15 @@ impl AddChannel {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<AddChannel> {
         AddChannel::load_from(device, &AddChannel::SOURCE)
     }
 
-    /// As [`Gelu::load_from`].
+    /// Same as [`Gelu::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<AddChannel> {
         Ok(AddChannel { kernel: VectorKernel::load(device, source, "add_channel")? })
     }

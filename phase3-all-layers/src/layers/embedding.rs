@@ -19,7 +19,7 @@ impl TimestepEmbedding {
     /// Loads the kernel, for embeddings of `channels` values.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `channels` is odd; as [`Device::kernel`].
+    /// [`Error::Shape`] if `channels` is odd; same as [`Device::kernel`].
     pub fn load(device: &Device, channels: usize) -> Result<TimestepEmbedding> {
         TimestepEmbedding::load_from(device, &TimestepEmbedding::SOURCE, channels)
     }
@@ -27,7 +27,7 @@ impl TimestepEmbedding {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`TimestepEmbedding::load`].
+    /// Same as [`TimestepEmbedding::load`].
     pub fn load_from(device: &Device, source: &KernelSource, channels: usize) -> Result<TimestepEmbedding> {
         let frequencies = embedding_frequencies(channels)?;
         Ok(TimestepEmbedding { kernel: device.kernel(source, "timestep_embedding")?, frequencies })

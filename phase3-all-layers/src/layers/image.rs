@@ -17,7 +17,7 @@ impl Upsample {
     /// Loads the kernel, for sides `factor` times as long.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device, factor: usize) -> Result<Upsample> {
         Upsample::load_from(device, &Upsample::SOURCE, factor)
     }
@@ -25,7 +25,7 @@ impl Upsample {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource, factor: usize) -> Result<Upsample> {
         Ok(Upsample { kernel: device.kernel(source, "upsample_nearest")?, factor })
     }
@@ -33,7 +33,7 @@ impl Upsample {
     /// \[N, C, H·factor, W·factor\] for an input \[N, C, H, W\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input does not have 4 dimensions, the factor is 0 or a side is beyond what is counted.
+    /// [`Error::Shape`] if the input does not have 4 dimensions, the factor is 0 or a side is too large to count.
     pub fn output_shape(&self, input: &Tensor) -> Result<[usize; 4]> {
         let [n, c, height, width] = input.dims4()?;
         match [height, width].map(|side| side.checked_mul(self.factor)) {
@@ -78,15 +78,15 @@ impl Concatenate {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Concatenate> {
         Concatenate::load_from(device, &Concatenate::SOURCE)
     }
 
-    /// As [`Upsample::load_from`].
+    /// Same as [`Upsample::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Concatenate> {
         Ok(Concatenate { kernel: device.kernel(source, "concatenate")? })
     }

@@ -5,7 +5,7 @@ use common::reference;
 
 use super::rows::{RowKernels, Rows};
 
-/// What works on a LayerNorm's row.
+/// Thread, warp or block that works on a LayerNorm's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerNormStep {
     /// `layer_norm_01_two_pass.cu`: one thread per row, which it reads three times.
@@ -15,7 +15,7 @@ pub enum LayerNormStep {
 }
 
 impl LayerNormStep {
-    /// In the order in which they are read.
+    /// In reading order.
     pub const ALL: [LayerNormStep; 2] = [LayerNormStep::TwoPass, LayerNormStep::Shuffle];
 
     /// The kernel file.
@@ -40,7 +40,7 @@ impl LayerNorm {
     /// Loads the last step.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<LayerNorm> {
         LayerNorm::load_from(device, LayerNormStep::Shuffle, &LayerNorm::SOURCE)
     }
@@ -48,7 +48,7 @@ impl LayerNorm {
     /// Loads a step, from `source`: [`LayerNormStep::source`], or a text with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, step: LayerNormStep, source: &KernelSource) -> Result<LayerNorm> {
         let kernels = match step {
             LayerNormStep::TwoPass => RowKernels::thread(device, source, "layer_norm")?,
@@ -57,8 +57,8 @@ impl LayerNorm {
         Ok(LayerNorm { kernels })
     }
 
-    /// Queues the normalisation of the rows of `x` \[…, D\] into `y` of the same shape, as [`reference::layer_norm`] has it. All
-    /// tensors, those of `norm` too, are on the stream's device.
+    /// Queues the normalisation of the rows of `x` \[…, D\] into `y` of the same shape, as in [`reference::layer_norm`]. All
+    /// tensors, including those of `norm`, are on the stream's device.
     ///
     /// # Errors
     /// [`Error::Shape`] if a shape does not fit or a count does not fit the kernel, [`Error::Invalid`] if a tensor is on the host,

@@ -27,7 +27,7 @@ use common::prelude::*;
 use common::reference::MaxPool2d;
 use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
 
-/// What tables and profiles call the kinds of layers.
+/// Kinds of layers in tables and profiles.
 pub mod kinds {
     /// Convolutions.
     pub const CONV: &str = "Conv2D";
@@ -59,13 +59,13 @@ pub mod kinds {
     pub const TRANSPOSE: &str = "Transpose";
     /// Sums over devices.
     pub const ALL_REDUCE: &str = "AllReduce";
-    /// Both products of an attention and the softmax between.
+    /// Both products of an attention and the softmax between them.
     pub const ATTENTION: &str = "Attention";
-    /// The diffusion step, and the noise of the next.
+    /// The diffusion step, and the noise of the next one.
     pub const DIFFUSION: &str = "Diffusion";
-    /// A value copied, since it is needed again where it would be changed.
+    /// A copy of a value that is still needed where it would be changed.
     pub const COPY: &str = "Copy";
-    /// What runs on the CPU because the device failed.
+    /// Layers that run on the CPU because the device failed.
     pub const ON_CPU: &str = "on the CPU";
 }
 
@@ -83,7 +83,7 @@ impl MaxPool {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device, pool: MaxPool2d) -> Result<MaxPool> {
         MaxPool::load_from(device, &MaxPool::SOURCE, pool)
     }
@@ -91,7 +91,7 @@ impl MaxPool {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource, pool: MaxPool2d) -> Result<MaxPool> {
         Ok(MaxPool { kernel: device.kernel(source, "max_pool")?, pool })
     }
@@ -133,15 +133,15 @@ impl AdaptiveAvgPool {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<AdaptiveAvgPool> {
         AdaptiveAvgPool::load_from(device, &AdaptiveAvgPool::SOURCE)
     }
 
-    /// As [`MaxPool::load_from`].
+    /// Same as [`MaxPool::load_from`].
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<AdaptiveAvgPool> {
         Ok(AdaptiveAvgPool { kernel: device.kernel(source, "adaptive_average_pool")? })
     }
@@ -188,7 +188,7 @@ impl Add {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Add> {
         Ok(Add { kernel: device.kernel(&Add::SOURCE, "add")? })
     }
@@ -216,11 +216,11 @@ pub struct Linear {
     bias: Tensor,
 }
 
-/// What a linear layer multiplies with.
+/// Implementation of a linear layer's product.
 #[derive(Debug)]
 enum Product {
     Own(Tuned),
-    /// cuBLAS adds to what is there, but only a matrix: `rows` fills y with the bias first.
+    /// cuBLAS adds to the previous contents, but only a matrix: `rows` fills y with the bias first.
     Library {
         cublas: Cublas,
         rows: Kernel,
@@ -235,7 +235,7 @@ impl Linear {
     /// as is its workspace.
     ///
     /// # Errors
-    /// [`Error::Shape`] if they do not fit one another; as [`Tensor::to_device`].
+    /// [`Error::Shape`] if the shapes do not match; same as [`Tensor::to_device`].
     pub fn load(device: &Device, gemm: &Tuned, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
         Linear::with(device, Product::Own(gemm.clone()), weight, bias)
     }
@@ -243,7 +243,7 @@ impl Linear {
     /// The same by cuBLAS, for work on `stream`.
     ///
     /// # Errors
-    /// As [`Linear::load`] and [`Device::kernel`]; [`Error::Unsupported`] where there is no cuBLAS.
+    /// Same as [`Linear::load`] and [`Device::kernel`]; [`Error::Unsupported`] where there is no cuBLAS.
     pub fn by_library(stream: &Stream, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
         let rows = stream.device().kernel(&Linear::SOURCE, "bias_rows")?;
         Linear::with(stream.device(), Product::Library { cublas: Cublas::open(stream)?, rows }, weight, bias)
@@ -255,7 +255,7 @@ impl Linear {
         Ok(Linear { product, weight: weight.to_device(device)?, bias: bias.to_device(device)? })
     }
 
-    /// Bytes of the shared workspace that launches have asked for so far; cuBLAS's own is not counted.
+    /// Bytes of the shared workspace that launches have needed so far; cuBLAS's own is not counted.
     pub fn workspace_bytes(&self) -> usize {
         match &self.product {
             Product::Own(gemm) => gemm.workspace_bytes(),
@@ -271,7 +271,7 @@ impl Linear {
     /// Queues the layer for `x` \[batch, in\] and `y` \[batch, out\], both on the stream's device.
     ///
     /// # Errors
-    /// As [`Tuned::launch`] or [`Cublas::gemm`].
+    /// Same as [`Tuned::launch`] or [`Cublas::gemm`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         match &self.product {
             Product::Own(gemm) => {

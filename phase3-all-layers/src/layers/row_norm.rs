@@ -1,4 +1,4 @@
-//! Rows of length one.
+//! Rows scaled to length one.
 
 use common::prelude::*;
 
@@ -17,7 +17,7 @@ impl RowNorm {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<RowNorm> {
         RowNorm::load_from(device, &RowNorm::SOURCE)
     }
@@ -25,12 +25,12 @@ impl RowNorm {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<RowNorm> {
         Ok(RowNorm { kernel: device.kernel(source, "row_norm")? })
     }
 
-    /// Queues the rows of `x` \[…, C\], divided, into `y` of the same shape, both on the stream's device.
+    /// Queues the rows of `x` \[…, C\], divided by their norms, into `y` of the same shape, both on the stream's device.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes differ, have no dimension or a count does not fit the kernel, [`Error::Invalid`] if a tensor is

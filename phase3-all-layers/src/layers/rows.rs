@@ -1,4 +1,4 @@
-//! What the layers share that work on one row after another.
+//! Code shared by the layers that work on one row after another.
 
 use common::limits::fits_i32;
 use common::prelude::*;
@@ -6,7 +6,8 @@ use common::prelude::*;
 /// Threads of a block.
 const BLOCK: u32 = 256;
 
-/// The longest row that a warp works on alone; a longer one has a block. It is the number of values that a warp holds in registers.
+/// Maximum length of a row that a single warp handles; longer rows get a block. It is the number of values that a warp holds in
+/// registers.
 const FOR_A_WARP: u32 = 512;
 
 /// A tensor as rows of its last dimension.
@@ -35,7 +36,7 @@ impl Rows {
         self.rows == 0 || self.columns == 0
     }
 
-    /// A block for each row.
+    /// Launch with one block per row.
     pub(super) fn block_each(self) -> LaunchConfig {
         LaunchConfig { grid_dim: (self.rows, 1, 1), block_dim: (BLOCK, 1, 1), shared_mem_bytes: 0 }
     }

@@ -14,7 +14,7 @@ pub enum SoftmaxStep {
 }
 
 impl SoftmaxStep {
-    /// In the order in which they are read.
+    /// In reading order.
     pub const ALL: [SoftmaxStep; 2] = [SoftmaxStep::Naive, SoftmaxStep::Online];
 
     /// The kernel file.
@@ -39,7 +39,7 @@ impl Softmax {
     /// Loads the last step.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Softmax> {
         Softmax::load_from(device, SoftmaxStep::Online, &Softmax::SOURCE)
     }
@@ -47,7 +47,7 @@ impl Softmax {
     /// Loads a step, from `source`: [`SoftmaxStep::source`], or a text with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, step: SoftmaxStep, source: &KernelSource) -> Result<Softmax> {
         let kernels = match step {
             SoftmaxStep::Naive => RowKernels::thread(device, source, "softmax")?,
@@ -69,7 +69,7 @@ impl Softmax {
     /// Queues the softmax of the rows of `x` \[…, C\] in their place, on the stream's device.
     ///
     /// # Errors
-    /// As [`Softmax::launch`].
+    /// Same as [`Softmax::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
         self.queue(stream, None, x)
     }

@@ -17,7 +17,7 @@ impl Transpose {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Transpose> {
         Transpose::load_from(device, &Transpose::SOURCE)
     }
@@ -25,7 +25,7 @@ impl Transpose {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Transpose> {
         Ok(Transpose { transpose: device.kernel(source, "transpose")?, add: device.kernel(source, "add_transposed")? })
     }
@@ -35,16 +35,16 @@ impl Transpose {
     /// \[B, R, H, W\], y is \[B, C, R\]. Both are on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another or have 2³¹ values or more, [`Error::Invalid`] if a tensor is on the
-    /// host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match or have 2³¹ values or more, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         queue(stream, &self.transpose, x, y)
     }
 
-    /// Queues `y` += the transpose of each matrix of `x`, for shapes as [`Transpose::launch`] takes them.
+    /// Queues `y` += the transpose of each matrix of `x`, for the shapes of [`Transpose::launch`].
     ///
     /// # Errors
-    /// As [`Transpose::launch`].
+    /// Same as [`Transpose::launch`].
     pub fn launch_add(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
         queue(stream, &self.add, x, y)
     }

@@ -17,16 +17,16 @@ use common::prelude::*;
 
 use crate::nn::{Backend, Layer, Module, Operation, Parameters, Scope, Value, shapes};
 
-/// The sizes of a model, which decide everything else.
+/// Sizes of a model, which determine everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// M, the mel bands of a frame.
     pub n_mels: usize,
-    /// F, the frames that are looked at together.
+    /// F, the number of frames in one input.
     pub frames: usize,
-    /// L, the values that a spectrogram is reduced to.
+    /// L, the number of values that a spectrogram is reduced to.
     pub latent: usize,
-    /// S, the values that a frame is reduced to first.
+    /// S, the number of values that a frame is first reduced to.
     pub slice_latent: usize,
 }
 
@@ -47,28 +47,28 @@ impl Config {
         ("xlarge", Config::XLARGE),
     ];
 
-    /// F·M, the values of an input and of its reconstruction.
+    /// F·M, the number of values of an input and of its reconstruction.
     pub fn inputs(&self) -> usize {
         self.frames * self.n_mels
     }
 
-    /// C = F·S, the values of all slices' latents.
+    /// C = F·S, the number of values of all slices' latents.
     pub fn combined(&self) -> usize {
         self.frames * self.slice_latent
     }
 
-    /// Name and shape of every tensor, in the order in which a pass meets them.
+    /// Name and shape of every tensor, in the order of a pass.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         shapes(|scope| Autoencoder::new(scope, *self))
     }
 
-    /// Untrained parameters that a seed decides, as [`Parameters::seeded`] makes them: with a gain of 3 weights keep the variance of
-    /// what they multiply.
+    /// Untrained parameters determined by a seed, as from [`Parameters::seeded`]: with a gain of 3 weights keep the variance of
+    /// their inputs.
     pub fn seeded(&self, seed: u64) -> Parameters {
         Parameters::seeded(self.shapes(), seed, 3.0)
     }
 
-    /// What a pass works on, slices \[B·F, M\], of an input \[B, F·M\] on the host.
+    /// Slices \[B·F, M\] for a pass, from an input \[B, F·M\] on the host.
     ///
     /// # Errors
     /// [`Error::Shape`] if `x` has another shape, [`Error::Invalid`] if it is on a device.
@@ -85,7 +85,7 @@ impl Config {
     }
 }
 
-/// A part of the model. The first and the last work on slices, F rows a spectrogram; the others on one row each.
+/// A part of the model. The first and the last work on slices, F rows per spectrogram; the others on one row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// \[B·F, M\] → \[B·F, S\]: LayerNorm, Linear, GELU.
@@ -111,7 +111,7 @@ impl Stage {
     pub const ALL: [Stage; 5] =
         [Stage::SliceEncoding, Stage::Projection, Stage::Bottleneck, Stage::Reconstruction, Stage::SliceDecoding];
 
-    /// What messages call it.
+    /// Name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Stage::SliceEncoding => "slice encoding",
@@ -146,7 +146,7 @@ impl Stage {
         [batch * rows, columns]
     }
 
-    /// The batch that `x` is an input of.
+    /// The batch size for which `x` is an input.
     pub(crate) fn batch(self, config: &Config, x: &Tensor) -> Result<usize> {
         let [rows, columns, _] = self.size(config);
         match *x.shape() {
@@ -160,7 +160,7 @@ impl Stage {
     }
 }
 
-/// The layers of one stage, which takes a tensor of [`Stage::input_shape`] and gives one of [`Stage::output_shape`].
+/// Layers of one stage, from a tensor of [`Stage::input_shape`] to one of [`Stage::output_shape`].
 #[derive(Debug)]
 pub struct StageLayers<B: Backend> {
     config: Config,
@@ -172,7 +172,7 @@ impl<B: Backend> StageLayers<B> {
     /// The layers of `stage` in the scope of the model.
     ///
     /// # Errors
-    /// As [`Scope::weight`] and [`Backend::load`].
+    /// Same as [`Scope::weight`] and [`Backend::load`].
     pub fn new(scope: &Scope<'_, B>, config: Config, stage: Stage) -> Result<Self> {
         let [_, inputs, outputs] = stage.size(&config);
         let linear = |name| Layer::linear(&scope.sub(name), inputs, outputs);
@@ -206,7 +206,7 @@ impl<B: Backend> Module<B> for StageLayers<B> {
     }
 }
 
-/// The way of slices \[B·F, M\] through all stages, each of which `run` runs; its output can be observed by the stage's name.
+/// Passes slices \[B·F, M\] through all stages, each of which `run` runs; its output can be observed by the stage's name.
 pub(crate) fn through_stages<'p, B: Backend>(
     config: &Config,
     mut x: Value<'p, B>,
@@ -232,7 +232,7 @@ impl<B: Backend> Autoencoder<B> {
     /// Loads the model.
     ///
     /// # Errors
-    /// As [`Parameters::get`] and [`Backend::load`].
+    /// Same as [`Parameters::get`] and [`Backend::load`].
     pub fn load(backend: &B, config: Config, parameters: &Parameters) -> Result<Self> {
         Autoencoder::new(&Scope::new(backend, parameters), config)
     }
@@ -240,7 +240,7 @@ impl<B: Backend> Autoencoder<B> {
     /// The model of a scope.
     ///
     /// # Errors
-    /// As [`Scope::weight`] and [`Backend::load`].
+    /// Same as [`Scope::weight`] and [`Backend::load`].
     pub fn new(scope: &Scope<'_, B>, config: Config) -> Result<Self> {
         let stages = Stage::ALL.into_iter().map(|stage| StageLayers::new(scope, config, stage));
         Ok(Autoencoder { config, stages: stages.collect::<Result<_>>()? })

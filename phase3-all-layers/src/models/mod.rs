@@ -1,4 +1,4 @@
-//! The models of the course: their structure and the names of their parameters. What runs them is in [`crate::backends`].
+//! The models of the course: their structure and the names of their parameters. [`crate::backends`] runs them.
 
 pub mod autoencoder;
 pub mod resnet;

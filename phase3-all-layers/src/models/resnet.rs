@@ -8,10 +8,10 @@ use crate::nn::{Backend, Layer, Module, Operation, Parameters, Scope, Value, sha
 /// After the first convolution.
 const POOL: MaxPool2d = MaxPool2d { window: 3, stride: 2, padding: 1 };
 
-/// The widths of a network, which decide everything else.
+/// Sizes of a network, which determine everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Channels of the four layers; the first convolution has those of the first.
+    /// Channels of the four layers; the first convolution has those of the first layer.
     pub widths: [usize; 4],
     /// Basic blocks of the four layers.
     pub blocks: [usize; 4],
@@ -28,8 +28,8 @@ impl Config {
         shapes(|scope| ResNet::new(scope, *self))
     }
 
-    /// Untrained parameters that a seed decides, as [`Parameters::seeded`] makes them: with a gain of 6 weights keep the variance
-    /// of activations through a ReLU (He et al., "Delving Deep into Rectifiers", 2015).
+    /// Untrained parameters determined by a seed, as from [`Parameters::seeded`]: with a gain of 6 weights keep the variance of
+    /// activations through a ReLU (He et al., "Delving Deep into Rectifiers", 2015).
     pub fn seeded(&self, seed: u64) -> Parameters {
         Parameters::seeded(self.shapes(), seed, 6.0)
     }
@@ -115,7 +115,7 @@ impl<B: Backend> ResNet<B> {
     /// Loads the network.
     ///
     /// # Errors
-    /// As [`Parameters::get`] and [`Backend::load`].
+    /// Same as [`Parameters::get`] and [`Backend::load`].
     pub fn load(backend: &B, config: Config, parameters: &Parameters) -> Result<Self> {
         ResNet::new(&Scope::new(backend, parameters), config)
     }
@@ -123,7 +123,7 @@ impl<B: Backend> ResNet<B> {
     /// The network of a scope.
     ///
     /// # Errors
-    /// As [`Scope::weight`] and [`Backend::load`].
+    /// Same as [`Scope::weight`] and [`Backend::load`].
     pub fn new(scope: &Scope<'_, B>, Config { widths, blocks, classes }: Config) -> Result<Self> {
         let mut inputs = widths[0];
         let opening = ConvNorm::new(["conv1", "bn1"].map(|part| scope.sub(part)), [inputs, 3, 7, 7], 2)?;

@@ -28,7 +28,7 @@ pub const LATENTS: usize = 4;
 /// The sides of latents are multiples of this: they are halved three times, then doubled three times.
 pub const MULTIPLE: usize = 8;
 
-/// What decides everything else.
+/// Sizes of the network, which determine everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// c, the channels at full resolution; even, and a multiple of the heads.
@@ -48,18 +48,18 @@ impl Config {
     pub const ALL: [(&'static str, Config); 3] =
         [("tiny", Config::TINY), ("small", Config::SMALL), ("production", Config::PRODUCTION)];
 
-    /// Values of the embedding of a timestep, as residual blocks take it.
+    /// Number of values of a timestep's embedding for residual blocks.
     fn embedding(&self) -> usize {
         4 * self.channels
     }
 
-    /// Name and shape of every tensor, in the order in which a pass meets them.
+    /// Name and shape of every tensor, in the order of a pass.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         shapes(|scope| UNet::new(scope, *self))
     }
 
-    /// Untrained parameters that a seed decides, as [`Parameters::seeded`] makes them: with a gain of 3 weights keep the
-    /// variance of what they multiply.
+    /// Untrained parameters determined by a seed, as from [`Parameters::seeded`]: with a gain of 3 weights keep the variance of
+    /// their inputs.
     pub fn seeded(&self, seed: u64) -> Parameters {
         Parameters::seeded(self.shapes(), seed, 3.0)
     }
@@ -68,7 +68,7 @@ impl Config {
     /// \[N\].
     ///
     /// # Errors
-    /// As [`UNet::load`] and [`UNet::forward`].
+    /// Same as [`UNet::load`] and [`UNet::forward`].
     pub fn graph(&self, parameters: &Parameters, latents: &[usize]) -> Result<Graph> {
         let network = UNet::load(&Recorder, *self, parameters)?;
         let recording = Recording::new(&[latents, &latents[..latents.len().min(1)]]);
@@ -78,9 +78,9 @@ impl Config {
     }
 }
 
-/// The nodes of a recorded network from `level` down to the middle and back up again: from the convolution of stride 2 that leads to
-/// the level (1 to 3; 0 is full resolution) to the convolution that follows the way back's enlargement. Only the last of them makes what
-/// later nodes take.
+/// The nodes of a recorded network from `level` down to the middle and back up again: from the convolution of stride 2 that leads
+/// to the level (1 to 3; 0 is full resolution) to the convolution that follows the way back's enlargement. Later nodes use only
+/// the result of the last one.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the graph has no such level.
@@ -95,8 +95,8 @@ pub fn deep_nodes(graph: &Graph, level: usize) -> Result<Range<usize>> {
     ends.map(|(start, enlarged)| start..enlarged + 2).ok_or_else(missing)
 }
 
-/// The nodes of a recorded network's first residual block: a convolution, its BatchNorm and SiLU; the linear layer of the embedding and
-/// its sum; the second convolution, BatchNorm and SiLU; the sum with what came in.
+/// The nodes of a recorded network's first residual block: a convolution, its BatchNorm and SiLU; the linear layer of the
+/// embedding and its sum; the second convolution, BatchNorm and SiLU; the sum with the block's input.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the graph has none.
@@ -118,7 +118,7 @@ fn expect_inputs(x: &Tensor, steps: &Tensor) -> Result<()> {
     steps.expect_shape("the U-Net's steps", &[count])
 }
 
-/// The geometry that gives an image of the input's size, or a `stride`-th of it, for a window of this side.
+/// Geometry whose output has the input's size, or a `stride`-th of it, for a window of this side.
 fn same_size(window: usize, stride: usize) -> Conv2dParams {
     Conv2dParams::new(stride, window / 2)
 }
@@ -267,7 +267,7 @@ impl<B: Backend> Pair<B> {
 #[derive(Debug)]
 struct Level<B: Backend> {
     pairs: Vec<Pair<B>>,
-    /// Its name, and its layers.
+    /// Name and layers of the resampling.
     resample: Option<(String, Vec<Layer<B>>)>,
 }
 
@@ -299,7 +299,7 @@ impl<B: Backend> UNet<B> {
     /// Loads the network.
     ///
     /// # Errors
-    /// As [`Parameters::get`] and [`Backend::load`]; [`Error::Shape`] if the channels are odd.
+    /// Same as [`Parameters::get`] and [`Backend::load`]; [`Error::Shape`] if the channels are odd.
     pub fn load(backend: &B, config: Config, parameters: &Parameters) -> Result<Self> {
         UNet::new(&Scope::new(backend, parameters), config)
     }
@@ -307,7 +307,7 @@ impl<B: Backend> UNet<B> {
     /// The network of a scope.
     ///
     /// # Errors
-    /// As [`Scope::weight`] and [`Backend::load`].
+    /// Same as [`Scope::weight`] and [`Backend::load`].
     pub fn new(scope: &Scope<'_, B>, config: Config) -> Result<Self> {
         let (channels, embedding) = (config.channels, config.embedding());
         let conv = |scope: &Scope<'_, B>, inputs, outputs, stride| {
@@ -385,7 +385,7 @@ impl<B: Backend> UNet<B> {
     /// Runs the network on `x` \[N, 8, H, W\] at `steps` \[N\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if a shape does not fit; what the backend reports.
+    /// [`Error::Shape`] if a shape does not fit; errors of the backend.
     pub fn forward<'p>(&'p self, x: Value<'p, B>, steps: Value<'p, B>) -> Result<Value<'p, B>> {
         expect_inputs(&x, &steps)?;
         let embedding = in_turn(&self.time, steps)?;

@@ -1,4 +1,4 @@
-//! A forward pass as a list of operations: what rewrites work on.
+//! A forward pass as a list of operations, for rewrites.
 
 use std::borrow::{Borrow, BorrowMut};
 use std::cell::RefCell;
@@ -10,11 +10,11 @@ use common::prelude::*;
 use super::schedule::{Operands, Schedule, Step};
 use super::{Backend, Layer, Module, Operation, Value};
 
-/// A backend that runs nothing: it writes down which operation is asked for, on what.
+/// A backend that runs nothing: it records each operation and its operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder;
 
-/// A result that was only written down: a shape, and its node's number.
+/// A result that was only recorded: a shape, and its node's number.
 #[derive(Debug)]
 pub struct Recorded {
     shape: Tensor,
@@ -33,7 +33,7 @@ impl BorrowMut<Tensor> for Recorded {
     }
 }
 
-/// A pass that is being written down.
+/// A pass that is being recorded.
 #[derive(Debug)]
 pub struct Recording {
     /// Shapes.
@@ -42,7 +42,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// For inputs of these shapes.
+    /// A recording for inputs of these shapes.
     pub fn new(inputs: &[&[usize]]) -> Recording {
         let inputs = inputs.iter().map(|shape| Tensor::shape_only(shape)).collect();
         Recording { inputs, nodes: RefCell::default() }
@@ -60,10 +60,10 @@ impl Recording {
         Ok(Operand { source: source.ok_or_else(foreign)?, shape: value.shape().to_vec() })
     }
 
-    /// What was written down on the way to `output`.
+    /// Graph recorded on the way to `output`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the last operation has not made it.
+    /// [`Error::Invalid`] if `output` is not the result of the last operation.
     pub fn graph(&self, output: &Value<'_, Recorder>) -> Result<Graph> {
         let nodes = self.nodes.borrow().clone();
         if output.as_result().map(|recorded| recorded.node + 1) != Some(nodes.len()) {
@@ -103,7 +103,7 @@ impl Backend for Recorder {
     }
 }
 
-/// Where an operand comes from.
+/// Source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The input of this number.
@@ -112,23 +112,23 @@ pub enum Source {
     Node(usize),
 }
 
-/// What an operation works on.
+/// Operand of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// Where it comes from.
+    /// Source of its values.
     pub source: Source,
-    /// As the operation sees it: of as many values as the source has.
+    /// Shape for the operation, with as many values as the source.
     pub shape: Vec<usize>,
 }
 
 /// An operation of a graph, or several that follow each other.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// In their order, one at least.
+    /// In order, at least one.
     pub operations: Vec<Operation>,
-    /// What the first of them works on.
+    /// Operand of the first one.
     pub x: Operand,
-    /// The second operand of the one that takes two.
+    /// The second operand of the operation that takes two.
     pub with: Option<Operand>,
 }
 
@@ -148,8 +148,8 @@ impl Node {
     }
 }
 
-/// The operations of a forward pass over inputs of fixed shapes, each after those whose results it takes. The last one's result
-/// is the output; a [`Part`] may have several, from any of its nodes.
+/// The operations of a forward pass over inputs of fixed shapes, each after those whose results it uses. The last one's result is
+/// the output; a [`Part`] may have several, from any of its nodes.
 #[derive(Clone, Debug)]
 pub struct Graph {
     /// Rewrites change them.
@@ -158,29 +158,29 @@ pub struct Graph {
     outputs: Vec<Operand>,
 }
 
-/// Some nodes of a graph as a graph of their own: what it takes and makes, as the whole graph knows it.
+/// Some nodes of a graph as their own graph, with inputs and outputs as numbered in the whole graph.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The nodes, numbered from 0.
     pub graph: Graph,
-    /// The values that the part's inputs are, in their order: inputs of the whole, or results of earlier nodes.
+    /// Values of the part's inputs, in order: inputs of the whole graph, or results of earlier nodes.
     pub inputs: Vec<Operand>,
-    /// The results that the part's outputs are, in their order: those that later nodes take, or outputs of the whole.
+    /// Results that are the part's outputs, in order: those that later nodes use, or outputs of the whole graph.
     pub outputs: Vec<Operand>,
 }
 
 impl Graph {
-    /// What `module`, made in a scope whose backend is a [`Recorder`], does with an input of this shape.
+    /// Records what `module`, made in a scope whose backend is a [`Recorder`], does with an input of this shape.
     ///
     /// # Errors
-    /// Those of [`Module::forward`]; as [`Recording::graph`].
+    /// Errors of [`Module::forward`]; same as [`Recording::graph`].
     pub fn record(module: &impl Module<Recorder>, input: &[usize]) -> Result<Graph> {
         let recording = Recording::new(&[input]);
         let y = module.forward(Value::given(&recording, &recording.inputs[0]))?;
         recording.graph(&y)
     }
 
-    /// The outputs: results of nodes, in the shapes in which the caller takes them.
+    /// The outputs: results of nodes, in the shapes that the caller expects.
     pub fn outputs(&self) -> &[Operand] {
         &self.outputs
     }
@@ -191,8 +191,8 @@ impl Graph {
     }
 
     // ANCHOR: part
-    /// The nodes of this range as a graph of their own. Parts that follow each other do what the whole does, if each is given what
-    /// those before it have made. An output has the shape in which it is taken first after the part.
+    /// The nodes of this range as their own graph. Consecutive parts do what the whole does, if each gets the results of those
+    /// before it. An output has the shape of its first use after the part.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the range is empty or goes beyond the last node.
@@ -234,14 +234,14 @@ impl Graph {
         (0..self.nodes.len()).filter(move |&user| self.nodes[user].takes(node))
     }
 
-    /// How many operands, and outputs, a node's result is.
+    /// Number of operands and outputs that use a node's result.
     fn uses(&self, node: usize) -> usize {
         let operands = self.nodes.iter().flat_map(Node::operands).chain(&self.outputs);
         operands.filter(|operand| operand.source == Source::Node(node)).count()
     }
 
-    /// Turns each addition around whose second operand alone an epilogue could make: `takes` is told what makes an operand that nothing
-    /// else needs, and says whether that could add the other one too.
+    /// Swaps the operands of each addition where only the second operand could be made by an epilogue: `takes` gets the operation
+    /// that makes an operand that nothing else needs, and returns whether it could also add the other operand.
     pub fn turn_additions(&mut self, takes: impl Fn(&Operation) -> bool) {
         for at in 0..self.nodes.len() {
             let could = |operand: &Operand| match operand.source {
@@ -259,8 +259,8 @@ impl Graph {
         }
     }
 
-    /// Joins each node to the one whose result it alone works on, where `together` wants the operations of both in one chain. A chain
-    /// has one second operand at most.
+    /// Joins each node to the one whose result only it uses, where `together` wants the operations of both in one chain. A chain
+    /// has at most one second operand.
     pub fn chain(&mut self, together: impl Fn(&[Operation], &[Operation]) -> bool) {
         let mut at = 0;
         while at < self.nodes.len() {
@@ -281,7 +281,7 @@ impl Graph {
         }
     }
 
-    /// Makes one node of `before` and `at`, in the place of `at`: there all operands of both have been made.
+    /// Merges `before` and `at` into one node, in the place of `at`: there all operands of both are available.
     fn join(&mut self, before: usize, at: usize) {
         let first = self.nodes.remove(before);
         let then = &mut self.nodes[at - 1];
@@ -298,7 +298,7 @@ impl Graph {
     /// The graph on a backend, for inputs of the recorded shapes.
     ///
     /// # Errors
-    /// As [`Layer::load`].
+    /// Same as [`Layer::load`].
     pub fn load<B: Backend>(self, backend: &B) -> Result<Network<B>> {
         let schedule = self.schedule();
         let layers = self.nodes.into_iter().map(|node| Layer::load(backend, node.operations)).collect::<Result<_>>()?;
@@ -341,7 +341,7 @@ impl<B: Backend> Network<B> {
     /// The output for these inputs, or the first of several.
     ///
     /// # Errors
-    /// As [`Network::outputs`].
+    /// Same as [`Network::outputs`].
     pub fn forward_all<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Value<'p, B>> {
         let first = self.outputs(inputs)?.into_iter().next();
         first.ok_or_else(|| Error::Invalid("a graph has no output".to_owned()))
@@ -350,7 +350,7 @@ impl<B: Backend> Network<B> {
     /// All outputs for these inputs.
     ///
     /// # Errors
-    /// As [`Module::forward`]; [`Error::Invalid`] if an input is missing.
+    /// Same as [`Module::forward`]; [`Error::Invalid`] if an input is missing.
     pub fn outputs<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Vec<Value<'p, B>>> {
         self.schedule.run(inputs.to_vec(), |Step { number, x, with }| self.layers[number].run(x, with))
     }

@@ -1,4 +1,4 @@
-//! [`Layer`]: an operation, loaded; and the constructors of those that have parameters.
+//! [`Layer`]: a loaded operation; and the constructors of those that have parameters.
 
 use common::prelude::*;
 use common::reference::Conv2dParams;
@@ -19,24 +19,24 @@ struct Part<B: Backend> {
 }
 
 impl<B: Backend> Layer<B> {
-    /// Makes an operation ready. The layer is called after the scope and the operation's kind: `layer1.0.relu`.
+    /// Loads an operation. The layer is named after the scope and the operation's kind: `layer1.0.relu`.
     ///
     /// # Errors
-    /// As [`Backend::load`].
+    /// Same as [`Backend::load`].
     pub fn new(scope: &Scope<'_, B>, operation: Operation) -> Result<Self> {
         let scope = scope.sub(operation.kind().to_lowercase());
         Layer::named(&scope, operation)
     }
 
-    /// Makes an operation ready whose parameters are those of the scope. The layer has its name: `layer1.0.conv1`.
+    /// Loads an operation whose parameters are those of the scope. The layer has its name: `layer1.0.conv1`.
     fn named(scope: &Scope<'_, B>, operation: Operation) -> Result<Self> {
         Ok(Layer { name: scope.name().to_owned(), ..Layer::load(scope.backend(), vec![operation])? })
     }
 
-    /// Makes operations ready that follow each other. The layer is called after their kinds.
+    /// Loads consecutive operations as one layer, named after their kinds.
     ///
     /// # Errors
-    /// As [`Backend::load`].
+    /// Same as [`Backend::load`].
     pub fn load(backend: &B, operations: Vec<Operation>) -> Result<Self> {
         let name = operations.iter().map(Operation::kind).collect::<Vec<_>>().join(" + ");
         let part = |operation: Operation| {
@@ -46,7 +46,7 @@ impl<B: Backend> Layer<B> {
         Ok(Layer { name, parts: operations.into_iter().map(part).collect::<Result<_>>()? })
     }
 
-    /// What observers and errors call it.
+    /// Name for observers and errors.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -54,7 +54,7 @@ impl<B: Backend> Layer<B> {
     /// A convolution with `weight` of this shape, \[K, C / groups, R, S\], and no bias.
     ///
     /// # Errors
-    /// As [`Scope::weight`] and [`Backend::load`].
+    /// Same as [`Scope::weight`] and [`Backend::load`].
     pub fn conv2d(scope: &Scope<'_, B>, weight: [usize; 4], params: Conv2dParams) -> Result<Self> {
         let weight = scope.weight("weight", &weight)?;
         Layer::named(scope, Operation::Conv2d { weight, bias: None, params })
@@ -63,7 +63,7 @@ impl<B: Backend> Layer<B> {
     /// The same with a `bias` \[K\].
     ///
     /// # Errors
-    /// As [`Layer::conv2d`].
+    /// Same as [`Layer::conv2d`].
     pub fn conv2d_with_bias(scope: &Scope<'_, B>, weight: [usize; 4], params: Conv2dParams) -> Result<Self> {
         let (weight, bias) = (scope.weight("weight", &weight)?, Some(scope.weight("bias", &weight[..1])?));
         Layer::named(scope, Operation::Conv2d { weight, bias, params })
@@ -72,7 +72,7 @@ impl<B: Backend> Layer<B> {
     /// BatchNorm with running statistics: `weight`, `bias`, `running_mean` and `running_var`.
     ///
     /// # Errors
-    /// As [`Layer::conv2d`].
+    /// Same as [`Layer::conv2d`].
     pub fn batch_norm(scope: &Scope<'_, B>, channels: usize) -> Result<Self> {
         let part = |name| scope.weight(name, &[channels]);
         let (weight, bias) = (part("weight")?, part("bias")?);
@@ -83,7 +83,7 @@ impl<B: Backend> Layer<B> {
     /// LayerNorm over rows of this length: `weight` and `bias`.
     ///
     /// # Errors
-    /// As [`Layer::conv2d`].
+    /// Same as [`Layer::conv2d`].
     pub fn layer_norm(scope: &Scope<'_, B>, columns: usize) -> Result<Self> {
         let (weight, bias) = (scope.weight("weight", &[columns])?, scope.weight("bias", &[columns])?);
         Layer::named(scope, Operation::LayerNorm { weight, bias, eps: EPS })
@@ -92,7 +92,7 @@ impl<B: Backend> Layer<B> {
     /// A linear layer: `weight` \[outputs, inputs\] and `bias`.
     ///
     /// # Errors
-    /// As [`Layer::conv2d`].
+    /// Same as [`Layer::conv2d`].
     pub fn linear(scope: &Scope<'_, B>, inputs: usize, outputs: usize) -> Result<Self> {
         let (weight, bias) = (scope.weight("weight", &[outputs, inputs])?, scope.weight("bias", &[outputs])?);
         Layer::named(scope, Operation::Linear { weight, bias })
@@ -101,7 +101,7 @@ impl<B: Backend> Layer<B> {
     /// The layer on two values.
     ///
     /// # Errors
-    /// As [`Backend::run`].
+    /// Same as [`Backend::run`].
     pub fn join<'p>(&'p self, x: Value<'p, B>, with: Value<'p, B>) -> Result<Value<'p, B>> {
         self.run(x, Some(with))
     }

@@ -1,4 +1,4 @@
-//! What networks are described with: layers, the scopes that name their parameters, and the values that flow between them.
+//! Descriptions of networks: layers, the scopes that name their parameters, and the values that flow between them.
 //!
 //! A model (see [`crate::models`]) is written once: a constructor that asks a [`Scope`] for its layers, and a `forward` that
 //! passes a [`Value`] from one to the next. What runs it is a [`Backend`] (see [`crate::backends`]): the CPU, a device, or something
@@ -49,40 +49,40 @@ use common::prelude::*;
 /// Added to the variances of BatchNorm and LayerNorm by every model here.
 pub const EPS: f32 = 1e-5;
 
-/// Makes one value of another: a layer and a whole network alike. Its parameters and kernels are loaded already.
+/// Computes one value from another: a single layer or a whole network. Its parameters and kernels are already loaded.
 pub trait Module<B: Backend>: Debug {
     /// Runs it on `x`, or queues it.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` does not fit; what the backend reports.
+    /// [`Error::Shape`] if `x` does not fit; errors of the backend.
     fn forward<'p>(&'p self, x: Value<'p, B>) -> Result<Value<'p, B>>;
 }
 
-/// What runs layers.
+/// Runs layers.
 pub trait Backend: Debug + Sized + 'static {
-    /// An operation that is ready to run: with kernels, and with parameters where and as they want them.
+    /// A loaded operation: with kernels, and with its parameters where and in the form that the kernels need.
     type Layer: Debug + Send + Sync;
-    /// What a forward pass needs beside layers and values, such as a queue to launch kernels on.
+    /// State of a forward pass besides layers and values, such as a queue to launch kernels on.
     type Pass;
-    /// A result: a tensor, and what has to happen where its life ends.
+    /// A result: a tensor, and the action at the end of its life.
     type Output: BorrowMut<Tensor>;
 
-    /// Makes an operation ready.
+    /// Loads an operation.
     ///
     /// # Errors
-    /// What copies and kernels report.
+    /// Errors of copies and kernels.
     fn load(&self, operation: Operation) -> Result<Self::Layer>;
 
     /// Runs `layer` on `x`, or queues it; `with` is the second operand of those operations that have one. An operation that works in
     /// place takes the memory of `x` by [`Value::own`].
     ///
     /// # Errors
-    /// [`Error::Shape`] if the operands do not fit the layer or one another; what the backend reports.
+    /// [`Error::Shape`] if the operands do not fit the layer or one another; errors of the backend.
     fn run(layer: &Self::Layer, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Self::Output>;
 
     /// Another tensor with the values of `x`: for an operation that works in place on a value that is needed again.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Errors of the backend.
     fn copy(pass: &Self::Pass, x: &Tensor) -> Result<Self::Output>;
 }

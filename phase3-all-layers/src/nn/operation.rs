@@ -1,4 +1,4 @@
-//! [`Operation`]: what a layer does, and with which parameters.
+//! [`Operation`]: the function of a layer, and its parameters.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use common::reference::{AttentionSize, Conv2dParams, MaxPool2d};
 
 use crate::layers::kinds;
 
-/// What a layer does, with its parameters on the host (or with their shapes alone, see [`super::shapes`]). It works on one value x and,
-/// where it says so, on a second one.
+/// Function of a layer, with its parameters on the host (or only with their shapes, see [`super::shapes`]). It works on one value
+/// x and, where documented, on a second one.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// The convolution of x \[N, C, H, W\] with `weight` \[K, C / groups, R, S\] and `bias` \[K\].
@@ -52,7 +52,7 @@ pub enum Operation {
     /// The product of x with a basis G \[L, C\] whose rows are divided by their Euclidean norm: x·Gᵀ \[B, L\] of x \[B, C\], or x·G
     /// \[B, C\] of x \[B, L\].
     Basis {
-        /// \[L, C\], before the division. Two layers that have the same tensor share what is made of it.
+        /// \[L, C\], before the division. Two layers with the same tensor share the result.
         rows: Arc<Tensor>,
         /// True for x·Gᵀ.
         transposed: bool,
@@ -75,7 +75,7 @@ pub enum Operation {
     Concatenate,
     /// Nearest upsampling of x \[N, C, H, W\] to \[N, C, H·factor, W·factor\].
     Upsample {
-        /// A whole number, 1 at least.
+        /// A whole number, at least 1.
         factor: usize,
     },
     /// \[N, C, T\] of x \[N, T, C\]; an image \[N, T, H, W\] counts as H·W columns.
@@ -90,16 +90,16 @@ pub enum Operation {
         /// An even number.
         channels: usize,
     },
-    /// The sum of x and of what other ranks have in its place, in place: where a network is split over several devices, each has a
-    /// part of the terms. Of one rank it is x. What runs a network on one device refuses it.
+    /// The sum of x and the corresponding values of other ranks, in place: where a network is split over several devices, each
+    /// has a part of the terms. With one rank it is x. A backend that runs a network on one device refuses it.
     AllReduce {
-        /// How many have a part; 1 at least.
+        /// Number of ranks; at least 1.
         ranks: usize,
     },
 }
 
 impl Operation {
-    /// What tables and profiles call it.
+    /// Name in tables and profiles.
     pub fn kind(&self) -> &'static str {
         match self {
             Operation::Conv2d { .. } => kinds::CONV,
@@ -126,7 +126,7 @@ impl Operation {
         matches!(self, Operation::Add | Operation::AddChannel | Operation::Concatenate)
     }
 
-    /// True if its result may stand where x was.
+    /// True if the result may replace x.
     pub fn is_in_place(&self) -> bool {
         use Operation::{Add, AddChannel, AllReduce, BatchNorm, Gelu, Relu, Silu};
         matches!(self, BatchNorm { .. } | Relu | Gelu | Silu | Add | AddChannel | AllReduce { .. })
@@ -187,7 +187,7 @@ impl Operation {
         })
     }
 
-    /// The same operation with the shapes of its parameters alone, so that it keeps none of them in memory.
+    /// The same operation with only the shapes of its parameters, so that it keeps none of them in memory.
     #[must_use]
     pub fn outline(&self) -> Operation {
         let shape = |tensor: &Arc<Tensor>| Arc::new(Tensor::shape_only(tensor.shape()));
@@ -212,7 +212,7 @@ impl Operation {
     }
 }
 
-/// What one device says of an [`Operation::AllReduce`] with others.
+/// Error of a single device for an [`Operation::AllReduce`] with others.
 pub(crate) fn needs_others(ranks: usize, device: impl Into<String>) -> Error {
     Error::Unsupported {
         what: format!("the sum of the parts of {ranks} ranks"),

@@ -1,4 +1,4 @@
-//! A model's tensors by name, as a state dict of PyTorch's has them, from a `.safetensors` file among others.
+//! A model's tensors by name, as in a PyTorch state dict, for example from a `.safetensors` file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,9 +10,9 @@ use half::{bf16, f16};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-/// What PyTorch counts in training and nothing here needs.
+/// Counter that PyTorch keeps for training; unused here.
 const COUNTER: &str = ".num_batches_tracked";
-/// Bytes for what is in a file beside its values: names and shapes, of which the format allows 100 MB.
+/// Bytes allowed for a file's contents besides its values: names and shapes, of which the format allows 100 MB.
 const HEADER: u64 = 128 << 20;
 /// Names that a message lists; the rest are counted.
 const NAMED: usize = 5;
@@ -22,14 +22,14 @@ const NAMED: usize = 5;
 pub struct Parameters(BTreeMap<String, Arc<Tensor>>);
 
 impl Parameters {
-    /// Made of pairs of name and tensor.
+    /// Makes parameters from pairs of name and tensor.
     pub fn new(tensors: impl IntoIterator<Item = (String, Tensor)>) -> Parameters {
         Parameters(tensors.into_iter().map(|(name, tensor)| (name, Arc::new(tensor))).collect())
     }
 
-    /// Untrained parameters for tensors of these names and shapes, which a seed decides: weights uniform in ±√(gain / inputs), and
-    /// running statistics, scales and shifts that differ from channel to channel, so that a mix-up shows. `python/seeded.py` makes
-    /// the same bits.
+    /// Untrained parameters for tensors of these names and shapes, determined by a seed: weights uniform in ±√(gain / inputs),
+    /// and running statistics, scales and shifts that differ from channel to channel, so that a mix-up shows. `python/seeded.py`
+    /// makes the same bits.
     pub fn seeded(shapes: Vec<(String, Vec<usize>)>, seed: u64, gain: f32) -> Parameters {
         Parameters::new(shapes.into_iter().zip(0u64..).map(|((name, shape), index)| {
             let random = Tensor::random(&shape, seed.wrapping_mul(1000).wrapping_add(index));
@@ -59,10 +59,10 @@ impl Parameters {
         Parameters::from_bytes(&name, &bytes, shapes)
     }
 
-    /// As [`Parameters::open`], from a file that is in memory already; `name` stands in messages.
+    /// Same as [`Parameters::open`], from a file that is already in memory; `name` stands in messages.
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     pub fn from_bytes(name: &str, bytes: &[u8], shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
         let wrong = |reason: String| Error::File { name: name.to_owned(), reason };
         let file = SafeTensors::deserialize(bytes)
@@ -106,7 +106,7 @@ impl Parameters {
     }
 }
 
-/// The first of the names, and how many more there are; `None` if there is none.
+/// The first of the names, and the number of further ones; `None` if there is none.
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
@@ -137,7 +137,7 @@ mod tests {
         vec![("a.weight".to_owned(), vec![2, 2]), ("b.bias".to_owned(), vec![3])]
     }
 
-    /// A file with these tensors, and what reading it gives.
+    /// Reads a file with these tensors.
     fn read(tensors: &[(&str, Dtype, &[usize], Vec<u8>)], cut: usize) -> Result<Parameters> {
         let views = tensors
             .iter()

@@ -31,7 +31,7 @@ impl Operands {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     steps: Vec<Operands>,
-    /// The step that needs each result last, if no caller needs it.
+    /// Last step that needs each result, if no caller needs it.
     last_use: Vec<Option<usize>>,
     outputs: Vec<Operand>,
 }

@@ -9,7 +9,7 @@ use common::prelude::*;
 use super::graph::Recorder;
 use super::{Backend, Parameters};
 
-/// A part of a model's names, such as `layer1.0`, and the backend that loads what is found under them.
+/// A part of a model's names, such as `layer1.0`, and the backend that loads the parameters under them.
 #[derive(Clone, Debug)]
 pub struct Scope<'a, B> {
     backend: &'a B,
@@ -17,13 +17,13 @@ pub struct Scope<'a, B> {
     name: String,
 }
 
-/// Names and shapes, in the order in which a constructor asks for them.
+/// Names and shapes, in the order in which a constructor requests them.
 type Shapes = Vec<(String, Vec<usize>)>;
 
 #[derive(Clone, Copy, Debug)]
 enum Source<'a> {
     Parameters(&'a Parameters),
-    /// There are no tensors: what is asked for is written down.
+    /// There are no tensors: requests are recorded.
     Asked(&'a RefCell<Shapes>),
 }
 
@@ -40,12 +40,12 @@ impl<'a, B: Backend> Scope<'a, B> {
         Scope { name, ..*self }
     }
 
-    /// The name of this part, from the model's root.
+    /// Name of this part, from the model's root.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What loads layers.
+    /// Backend that loads layers.
     pub fn backend(&self) -> &'a B {
         self.backend
     }
@@ -53,7 +53,7 @@ impl<'a, B: Backend> Scope<'a, B> {
     /// The parameter of this name.
     ///
     /// # Errors
-    /// As [`Parameters::get`].
+    /// Same as [`Parameters::get`].
     pub fn weight(&self, name: &str, shape: &[usize]) -> Result<Arc<Tensor>> {
         let name = self.sub(name).name;
         match self.source {
@@ -70,7 +70,7 @@ impl<'a, B: Backend> Scope<'a, B> {
     }
 }
 
-/// Name and shape of every parameter that a constructor asks for, in its order.
+/// Name and shape of every parameter that a constructor requests, in order.
 pub fn shapes<M>(construct: impl FnOnce(&Scope<'_, Recorder>) -> Result<M>) -> Vec<(String, Vec<usize>)> {
     let asked = RefCell::default();
     // Nothing is loaded, and nothing can be missing: a constructor that fails does so for every backend.

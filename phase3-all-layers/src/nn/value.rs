@@ -1,4 +1,4 @@
-//! [`Value`]: what flows between layers.
+//! [`Value`]: a tensor that flows between layers.
 
 use std::borrow::{Borrow, BorrowMut};
 use std::fmt;
@@ -9,17 +9,17 @@ use common::prelude::*;
 
 use super::Backend;
 
-/// Is told the name of a block or of a layer, and its output.
+/// Called with the name of a block or of a layer, and its output.
 pub type Observer<'p> = &'p (dyn Fn(&str, &Tensor) + Sync);
 
-/// Who is told of what.
+/// An observer, and the outputs that it sees.
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'p> {
     observer: Observer<'p>,
     by: Grain,
 }
 
-/// What an observer is told of.
+/// Outputs that an observer sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// The output of each block that a model names.
@@ -30,9 +30,9 @@ pub enum Grain {
 
 /// A tensor on its way through a network, in a forward pass of a backend.
 ///
-/// It is moved into the layer that needs it last, which ends its life; a clone, which costs next to nothing, is for a layer before that.
-/// So the moves in a model's code say how long each result is needed, and an operation may work in place where nothing else holds
-/// the value.
+/// It is moved into the layer that needs it last, which ends its life; earlier layers get a clone, which costs next to nothing.
+/// So the moves in a model's code state how long each result is needed, and an operation may work in place where nothing else
+/// holds the value.
 pub struct Value<'p, B: Backend> {
     home: Home<'p, B::Output>,
     pass: &'p B::Pass,
@@ -63,7 +63,7 @@ impl<'p, B: Backend> Value<'p, B> {
         Value { observed: self.observed, ..Value::given(self.pass, tensor) }
     }
 
-    /// The same value; `observer` is told of what is made on the way from here.
+    /// The same value; `observer` sees the outputs from here on.
     #[must_use]
     pub fn observed_by(self, by: Grain, observer: Observer<'p>) -> Self {
         Value { observed: Some(Observed { observer, by }), ..self }
@@ -88,7 +88,7 @@ impl<'p, B: Backend> Value<'p, B> {
         self.observed
     }
 
-    /// What a backend made it of; `None` if it is an input.
+    /// The backend's result; `None` if it is an input.
     pub fn as_result(&self) -> Option<&B::Output> {
         match &self.home {
             Home::Given(_) => None,
@@ -96,12 +96,12 @@ impl<'p, B: Backend> Value<'p, B> {
         }
     }
 
-    /// Tells the observer of blocks, if there is one, that this is the output of the block of this name.
+    /// Reports this to the observer of blocks, if there is one, as the output of the block of this name.
     pub fn observe(&self, name: &str) {
         self.tell(Grain::Block, name);
     }
 
-    /// Tells the observer of layers, if there is one, that this is the output of the layer of this name.
+    /// Reports this to the observer of layers, if there is one, as the output of the layer of this name.
     pub(super) fn observe_layer(&self, name: &str) {
         self.tell(Grain::Layer, name);
     }
@@ -114,10 +114,10 @@ impl<'p, B: Backend> Value<'p, B> {
         }
     }
 
-    /// Its memory, to be written to: a copy if the value is an input or is needed again.
+    /// Its memory for writing: a copy if the value is an input or is needed again.
     ///
     /// # Errors
-    /// As [`Backend::copy`].
+    /// Same as [`Backend::copy`].
     pub fn own(self) -> Result<B::Output> {
         match self.home {
             Home::Given(tensor) => B::copy(self.pass, tensor),
@@ -128,7 +128,7 @@ impl<'p, B: Backend> Value<'p, B> {
     /// The same values in another shape, without a copy unless the value is an input or is needed again.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the number of values differs; as [`Backend::copy`].
+    /// [`Error::Shape`] if the number of values differs; same as [`Backend::copy`].
     pub fn reshape(self, shape: &[usize]) -> Result<Self> {
         if self.shape() == shape {
             return Ok(self);

@@ -1,4 +1,5 @@
-//! Goldens from PyTorch, `goldens/*.safetensors`; `python/goldens.py` makes them and says what they hold. Phase 4's tests use them too.
+//! Goldens from PyTorch, `goldens/*.safetensors`; `python/goldens.py` makes them and documents their contents. Phase 4's tests
+//! use them too.
 
 #![allow(dead_code)] // each test file uses some of it
 
@@ -50,8 +51,8 @@ pub fn assert_output_within(part: f64, file: &str, name: &str, values: &Tensor) 
     assert_close(values.as_slice().unwrap(), golden, Tolerance::of_scale(part, golden));
 }
 
-/// Fails unless mean and norm of `values` are a block's: each to 1e-5 of what the norm says a value is in the root mean square
-/// (of 1 below that), and of the norm.
+/// Fails unless mean and norm of `values` are a block's: each to 1e-5 of a value's root mean square by the norm (of 1 below
+/// that), and of the norm.
 #[track_caller]
 pub fn assert_summary(file: &str, name: &str, values: &[f32]) {
     let [mean, norm] = summary(file, name);
@@ -64,7 +65,7 @@ pub fn assert_summary(file: &str, name: &str, values: &[f32]) {
     assert_close(&[square.sqrt()], &[norm], Tolerance::absolute(1e-5 * size * count.sqrt()));
 }
 
-/// Fails unless the bits of all tensors are those that the Python side has under this name.
+/// Fails unless the bits of all tensors equal the Python side's under this name.
 #[track_caller]
 pub fn assert_digest(name: &str, parameters: &Parameters) {
     let about: serde_json::Value = serde_json::from_slice(&read("goldens.json")).unwrap();

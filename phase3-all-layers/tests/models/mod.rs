@@ -1,4 +1,4 @@
-//! What every model is checked for.
+//! Checks for every model.
 #![allow(dead_code)] // No test needs all of it.
 
 use common::check::{Tolerance, assert_close};

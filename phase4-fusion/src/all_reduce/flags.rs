@@ -1,4 +1,4 @@
-//! Flags by which the kernels of several devices wait for each other.
+//! Flags through which the kernels of several devices wait for each other.
 
 use common::device::Module;
 use common::prelude::*;
@@ -6,20 +6,20 @@ use common::prelude::*;
 use super::operands::too_many;
 use super::{MOST_RANKS, vectors_config};
 
-/// What the kernels that meet by flags keep from one launch to the next. Each of them has its own.
+/// State that kernels which meet by flags keep between launches. Each kernel has its own.
 #[derive(Debug)]
 pub struct Flags {
-    /// Of each device: what the others raise.
+    /// Flags of each device, raised by the others.
     pub flags: Vec<Buffer<u32>>,
-    /// Of each device: what it knows of its own launches.
+    /// State of each device's own launches.
     pub states: Vec<Buffer<u32>>,
     threads: usize,
     most_blocks: usize,
 }
 
 impl Flags {
-    /// Flags for the kernels of a module, and the ways by which all devices reach each other: to open one while a kernel waits for
-    /// another device could make both wait. Waits for all devices.
+    /// Flags for the kernels of a module, and the routes by which all devices reach each other: opening one while a kernel waits
+    /// for another device could make both wait. Waits for all devices.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for more than [`MOST_RANKS`] devices, and for GPUs that do not reach each other's memory.
@@ -43,7 +43,7 @@ impl Flags {
         Ok(Flags { flags, states, threads, most_blocks })
     }
 
-    /// The geometry for so many vectors on devices like this one.
+    /// The geometry for this many vectors on devices like this one.
     pub fn config(&self, device: &Device, vectors: usize) -> LaunchConfig {
         vectors_config(device, vectors, self.threads, self.most_blocks)
     }

@@ -1,4 +1,4 @@
-//! Each step checked, what it asks of the devices, and on GPUs its time beside NCCL's.
+//! Checks each step, counts its launches, copies and waits, and on GPUs compares its time with NCCL's.
 
 use bench::ladder::columns;
 use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
@@ -14,7 +14,7 @@ pub const SIZES: [usize; 6] = [1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20, 
 pub const SMALL_SIZES: [usize; 2] = [1 << 10, 16 << 10];
 
 const BYTES: ColumnSpec = ColumnSpec::text("size", "size");
-/// How many take part.
+/// Number of devices that take part.
 pub const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
 const STEP: ColumnSpec = ColumnSpec::text("step", "step");
 const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
@@ -27,14 +27,14 @@ const OF_NCCL: ColumnSpec = ColumnSpec::number("of_nccl", "% of NCCL", 0).on_gpu
 const COLUMNS: [ColumnSpec; 11] =
     [BYTES, GPUS, STEP, LAUNCHES, COPIES, WAITS, RECEIVED, MICROSECONDS, BUS, OF_NCCL, columns::CHECK];
 
-/// A way at a size.
+/// One method at one size.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Number and name of the step, or `NCCL`.
     pub way: String,
-    /// Of the values of one device.
+    /// Bytes of the values of one device.
     pub bytes: usize,
-    /// What was queued for one sum; nothing is known of NCCL's.
+    /// Operations queued for one sum; unknown for NCCL.
     pub asked: Option<Asked>,
     /// Milliseconds of the slowest device; or why there are none.
     pub ms: Result<f64, String>,
@@ -45,7 +45,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Bytes that each device has to send at least, 2(N − 1)/N of its values, per second, in GB/s: as NCCL's tests define it.
+    /// Bytes per second that each device must send at least, 2(N − 1)/N of its values, in GB/s: as NCCL's tests define it.
     pub fn bus_gb_per_s(&self, ranks: usize) -> Option<f64> {
         let least = 2.0 * (ranks - 1) as f64 / ranks as f64 * self.bytes as f64;
         self.ms.as_ref().ok().map(|ms| least / (ms * 1e6))
@@ -57,7 +57,7 @@ impl Row {
     }
 }
 
-/// Bytes that a table has by default.
+/// Default byte sizes of a table.
 pub fn sizes(group: &DeviceGroup) -> &'static [usize] {
     if group.is_sim() { &SMALL_SIZES } else { &SIZES }
 }
@@ -65,7 +65,7 @@ pub fn sizes(group: &DeviceGroup) -> &'static [usize] {
 /// All steps, and NCCL, at each of these numbers of bytes: checked, then timed.
 ///
 /// # Errors
-/// What the devices report. A step that a device cannot do is a row with the reason.
+/// Errors of the devices. A step that a device does not support is a row with the reason.
 pub fn measure(group: &DeviceGroup, sizes: &[usize]) -> Result<Vec<Row>> {
     let values = |bytes: usize| bytes / size_of::<f32>();
     let most = values(sizes.iter().copied().max().unwrap_or(0));
@@ -119,7 +119,7 @@ pub fn measure(group: &DeviceGroup, sizes: &[usize]) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Checks a sum, then times it: milliseconds, what it asked for, and what is wrong with it.
+/// Checks a sum, then times it: returns milliseconds, queued operations, and errors.
 fn check_and_time(
     operands: &mut Operands,
     len: usize,
@@ -142,17 +142,17 @@ fn check_and_time(
     Ok((Ok(ms), asked, wrong))
 }
 
-/// Memory of each GPU that is filled while the host queues what is timed.
+/// Memory of each GPU that is filled while the host queues the timed work.
 struct Fillers(Vec<Filler>);
 
 impl Fillers {
-    /// Runs of a batch take about this long.
+    /// Approximate milliseconds of the runs of a batch.
     const BATCH_MS: f64 = 4.0;
-    /// Runs of a batch at most.
+    /// Maximum number of runs per batch.
     const RUNS: usize = 20;
     /// Fills of half a gigabyte that keep a GPU busy while the host queues a batch: about 2 ms.
     const FILLS: usize = 12;
-    /// Batches, of which the median counts.
+    /// Number of batches, of which the median counts.
     const BATCHES: usize = 7;
 
     fn new(streams: &[Stream]) -> Result<Fillers> {
@@ -160,7 +160,7 @@ impl Fillers {
         Ok(Fillers(on_gpu.map(Filler::new).collect::<Result<_>>()?))
     }
 
-    /// Milliseconds of one run, by events on the device that takes longest, in batches of runs that follow on each other.
+    /// Milliseconds of one run, by events on the slowest device, in batches of consecutive runs.
     fn time(&mut self, operands: &mut Operands, once: &mut dyn FnMut(&mut Operands) -> Result<()>) -> Result<f64> {
         self.batch(operands, 2, once)?;
         let first = self.batch(operands, 1, once)?;
@@ -197,10 +197,10 @@ impl Fillers {
     }
 }
 
-/// The tables of [`measure`] for each of `counts`, on that many of the group's first devices, as one; and what in it is wrong.
+/// The tables of [`measure`] for each of `counts`, on that many of the group's first devices, as one table; and its errors.
 ///
 /// # Errors
-/// As [`measure`].
+/// Same as [`measure`].
 pub fn table(group: &DeviceGroup, counts: &[usize], sizes: &[usize]) -> Result<(Table, Vec<String>)> {
     let title = format!("sums over {}", group.describe());
     let mut table = TableBuilder::on(&group.devices()[0], &title, &COLUMNS);

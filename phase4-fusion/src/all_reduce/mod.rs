@@ -1,4 +1,5 @@
-//! The sum of buffers of several devices, which all of them get: a ladder of ways over memory that the devices reach of each other.
+//! The sum of buffers of several devices, which all of them receive: a ladder of methods over memory that the devices can access
+//! on each other.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -11,8 +12,8 @@
 //! | [`step07_resident`] | `all_reduce_07_resident.cu` | one meeting per sum, by staging memory; in place too |
 //! | [`step08_flags_in_data`] | `all_reduce_08_flags_in_data.cu` | values pushed with a flag in every 8 bytes |
 //!
-//! [`step09_tuned`] chooses by the size, and [`Resident`] is what models use. What a sum costs is a number of hand-overs, each with its
-//! latency, and the bytes that come into the device that gets most, at the bandwidth of a link. [`measured`] compares with NCCL.
+//! [`step09_tuned`] chooses by size, and models use [`Resident`]. The cost of a sum is a number of hand-overs, each with its
+//! latency, and the bytes received by the device that receives most, at the bandwidth of a link. [`measured`] compares with NCCL.
 
 use bench::ladder;
 use common::device::Module;
@@ -53,45 +54,45 @@ pub static LADDER: &[Step] = &[
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
 
-/// Makes a step ready for sums of up to a number of values on the devices of a group, with kernels of this source.
+/// Prepares a step for sums of up to a number of values on the devices of a group, with kernels of this source.
 #[derive(Clone, Debug)]
 pub struct Method(pub fn(&KernelSource, &DeviceGroup, usize) -> Result<Box<dyn AllReduce>>);
 
-/// A way to add up, ready to be queued as often as wanted.
+/// A method of adding up, ready to be queued any number of times.
 pub trait AllReduce {
-    /// Queues the sum of all ranks' values, into the sums of each. When a device has come to the end of what was queued on its stream,
-    /// its sums are complete, and its values and sums may be overwritten.
+    /// Queues the sum of all ranks' values into each rank's sums. When the work queued on a device's stream has finished, its
+    /// sums are complete, and its values and sums may be overwritten.
     ///
     /// # Errors
-    /// What copies and launches report.
+    /// Errors of copies and launches.
     fn queue(&mut self, operands: &mut Operands) -> Result<()>;
 }
 
-/// Devices whose addresses the kernels have room for.
+/// Maximum number of devices whose addresses fit the kernels.
 pub const MOST_RANKS: usize = 16;
 
-/// Bytes of a load. The buffers of [`Operands`] are filled up to it.
+/// Bytes of a load. The buffers of [`Operands`] are padded to a multiple of it.
 pub const VECTOR: usize = 16;
 
-/// Values of f32 in it.
+/// Values of f32 per vector.
 const PER_VECTOR: usize = VECTOR / size_of::<f32>();
 
 /// A kernel on each device of a group.
 ///
 /// # Errors
-/// As [`Device::kernel`].
+/// Same as [`Device::kernel`].
 fn kernels(source: &KernelSource, group: &DeviceGroup, name: &str) -> Result<Vec<Kernel>> {
     group.devices().iter().map(|device| device.kernel(source, name)).collect()
 }
 
-/// Enough blocks for a vector per thread, but not more than run at the same time.
+/// Enough blocks for one vector per thread, but not more than run at the same time.
 fn vectors_config(device: &Device, vectors: usize, threads: usize, most_blocks: usize) -> LaunchConfig {
     let processors = device.properties().multiprocessors.map_or(most_blocks, |count| count as usize);
     let blocks = vectors.div_ceil(threads).clamp(1, most_blocks.min(processors));
     LaunchConfig { grid_dim: (blocks as u32, 1, 1), block_dim: (threads as u32, 1, 1), shared_mem_bytes: 0 }
 }
 
-/// Vectors of a rank's part, which the last ranks may have fewer of.
+/// Vectors of a rank's part; the last ranks may have fewer.
 fn part(vectors: usize, ranks: usize) -> usize {
     vectors.div_ceil(ranks)
 }
@@ -112,7 +113,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Those whose names are `name` and the type.
+    /// The kernels whose names are `name` and the type.
     fn new(module: &Module, name: &str) -> Result<Kernels> {
         let kernel = |element: &str| module.kernel(&format!("{name}_{element}"));
         Ok(Kernels { f32: kernel("f32")?, f16: kernel("f16")? })

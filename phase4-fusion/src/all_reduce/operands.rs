@@ -1,14 +1,14 @@
-//! What the steps add up, and what they ask of the devices for it.
+//! Operands of the steps, and counts of the operations that they queue.
 
 use common::prelude::*;
 use common::tensor::Tensor;
 
 use super::{MOST_RANKS, PER_VECTOR};
 
-/// Up to this many values are all compared with the f64 reference; of more, as many at least, at equal distances.
+/// Up to this many values are all compared with the f64 reference; of more, at least as many, at equal distances.
 const COMPARED: usize = 1 << 20;
 
-/// What a step has queued so far.
+/// Operations that a step has queued so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Kernel launches on all devices.
@@ -17,18 +17,18 @@ pub struct Asked {
     pub copies: usize,
     /// Waits of a stream for an event of another device.
     pub waits: usize,
-    /// Bytes that come over the links into each device, by rank.
+    /// Bytes received over the links by each device, by rank.
     pub received: Vec<usize>,
 }
 
 impl Asked {
-    /// Bytes that come into the device that gets most.
+    /// Bytes received by the device that receives most.
     pub fn most_received(&self) -> usize {
         self.received.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// A stream of each device, values to add up, and room for the sums. Both have room for whole vectors.
+/// A stream of each device, values to add up, and memory for the sums. Both are padded to whole vectors.
 pub struct Operands {
     /// By rank.
     pub streams: Vec<Stream>,
@@ -36,16 +36,16 @@ pub struct Operands {
     pub values: Vec<Buffer<f32>>,
     /// By rank.
     pub sums: Vec<Buffer<f32>>,
-    /// What has been queued since [`Operands::reset`].
+    /// Operations queued since [`Operands::reset`].
     pub asked: Asked,
-    /// Values that count.
+    /// Number of values in use.
     len: usize,
     group: DeviceGroup,
     host: Vec<Tensor>,
 }
 
 impl Operands {
-    /// Random values, other ones on each device, and sums that are NaN.
+    /// Random values, different on each device, and sums that are NaN.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Unsupported`] for more than [`MOST_RANKS`] devices.
@@ -68,10 +68,10 @@ impl Operands {
         Ok(operands)
     }
 
-    /// From now on `len` values count; the sums are NaN again, and nothing has been queued. Waits for all devices.
+    /// Uses `len` values from now on; the sums are NaN again, and nothing has been queued. Waits for all devices.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are fewer; what earlier work ran into.
+    /// [`Error::Invalid`] if there are fewer; errors of earlier work.
     pub fn reset(&mut self, len: usize) -> Result<()> {
         let room = self.values[0].len();
         if len > room {
@@ -89,21 +89,21 @@ impl Operands {
         self.streams.len()
     }
 
-    /// Values that count.
+    /// Number of values in use.
     #[expect(clippy::len_without_is_empty, reason = "it is a number of values, not of operands")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Vectors that they fill.
+    /// Number of vectors that they fill.
     pub fn vectors(&self) -> usize {
         self.len.div_ceil(PER_VECTOR)
     }
 
-    /// Lets each device wait, by events, for all that the others have to do now.
+    /// Makes each device wait, by events, for the work that the others have queued now.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub fn meet(&mut self) -> Result<()> {
         let events = self.streams.iter().map(Stream::record_event).collect::<Result<Vec<_>>>()?;
         for (rank, stream) in self.streams.iter().enumerate() {
@@ -115,16 +115,16 @@ impl Operands {
         Ok(())
     }
 
-    /// Notes a launch that reads or is written so many bytes over the links, on the device of `rank`.
+    /// Records a launch that reads or receives this many bytes over the links, on the device of `rank`.
     pub fn launched(&mut self, rank: usize, received: usize) {
         self.asked.launches += 1;
         self.asked.received[rank] += received;
     }
 
-    /// Fails unless all ranks have the sums, all the same bits. Waits for all devices.
+    /// Fails unless all ranks have the right sums, with the same bits. Waits for all devices.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the first value that is wrong; what earlier work ran into.
+    /// [`Error::Invalid`] with the first wrong value; errors of earlier work.
     pub fn check(&self) -> Result<()> {
         self.group.synchronize()?;
         let mut first: Option<Vec<f32>> = None;
@@ -144,7 +144,7 @@ impl Operands {
         Ok(())
     }
 
-    /// Each of the N − 1 additions in f32 rounds what has come together so far, by half a unit in the last place.
+    /// Each of the N − 1 additions in f32 rounds the sum so far, by half a unit in the last place.
     fn compare(&self, sums: &[f32]) -> Result<()> {
         let host = self.host.iter().map(Tensor::as_slice).collect::<Result<Vec<_>>>()?;
         let step = (self.len / COMPARED).max(1);
@@ -164,7 +164,7 @@ impl Operands {
     }
 }
 
-/// The kernels have no room for the addresses.
+/// The kernels have no space for the addresses.
 pub(super) fn too_many(group: &DeviceGroup) -> Error {
     Error::Unsupported {
         what: format!("a sum over {} devices", group.len()),

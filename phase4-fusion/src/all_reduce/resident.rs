@@ -1,12 +1,12 @@
-//! The sum that models use which are spread over several devices: in place, in f32 and f16, and recorded in graphs.
+//! The sum for models spread over several devices: in place, in f32 and f16, and recorded in graphs.
 
 use common::prelude::*;
 
 use super::staged::Staged;
 use super::{Summand, step07_resident, step08_flags_in_data};
 
-/// Adds up a buffer of each device of a group, in place. All ranks get the same bits, in every run: the values are added in the order of
-/// ranks, in f32.
+/// Adds up a buffer of each device of a group, in place. All ranks get the same bits, in every run: the values are added in rank
+/// order, in f32.
 ///
 /// Small sums are pushed with [flags in the data](step08_flags_in_data), others are read after [one meeting](step07_resident).
 ///
@@ -21,12 +21,12 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// For buffers of up to `most` bytes. Each device gives twice as much memory, and 4 bytes for each byte of a small sum and each rank.
-    /// Waits for all devices.
+    /// A sum for buffers of up to `most` bytes. Each device allocates twice as much memory, and 4 bytes for each byte of a small
+    /// sum and each rank. Waits for all devices.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for more than [`MOST_RANKS`](super::MOST_RANKS) devices, and for GPUs that do not reach each other's memory;
-    /// [`Error::OutOfMemory`]; as [`Device::kernel`].
+    /// [`Error::Unsupported`] for more than [`MOST_RANKS`](super::MOST_RANKS) devices, and for GPUs that do not reach each
+    /// other's memory; [`Error::OutOfMemory`]; same as [`Device::kernel`].
     pub fn new(group: &DeviceGroup, most: usize) -> Result<Resident> {
         Resident::with_small(group, most, step08_flags_in_data::most_bytes(group.len()))
     }
@@ -34,7 +34,7 @@ impl Resident {
     /// [`Resident::new`], with sums of up to `small` bytes pushed.
     ///
     /// # Errors
-    /// As [`Resident::new`].
+    /// Same as [`Resident::new`].
     pub fn with_small(group: &DeviceGroup, most: usize, small: usize) -> Result<Resident> {
         let small = small.min(most);
         let pushed = Staged::new(group, small, &step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL)?;
@@ -42,12 +42,12 @@ impl Resident {
         Ok(Resident { pushed, read })
     }
 
-    /// Bytes that a buffer may have.
+    /// Maximum bytes of a buffer.
     pub fn most_bytes(&self) -> usize {
         self.read.most_bytes()
     }
 
-    /// The way for a sum of this length, the same on all ranks.
+    /// The method for a sum of this length, the same on all ranks.
     fn way<T: Summand>(&mut self, len: usize) -> &mut Staged {
         let small = len <= self.pushed.most_bytes() / size_of::<T>();
         if small { &mut self.pushed } else { &mut self.read }
@@ -56,8 +56,8 @@ impl Resident {
     /// Queues the sum of the first `len` values of each device's buffer, on one stream of each, by rank.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are not as many streams and buffers as devices, or a buffer is shorter than `len`, or that is more
-    /// than [`Resident::most_bytes`]; as [`launch_together`](common::device::launch_together).
+    /// [`Error::Invalid`] if there are not as many streams and buffers as devices, or a buffer is shorter than `len`, or `len`
+    /// exceeds [`Resident::most_bytes`]; same as [`launch_together`](common::device::launch_together).
     pub fn queue<T: Summand>(&mut self, streams: &[Stream], values: &mut [&mut Buffer<T>], len: usize) -> Result<()> {
         self.way::<T>(len).queue_in_place(streams, values, len)
     }
@@ -65,8 +65,8 @@ impl Resident {
     /// Queues one rank's part of a sum, for the graph of each device: the graphs of all ranks have to be launched together.
     ///
     /// # Errors
-    /// [`Error::Invalid`] as [`Resident::queue`] and if there is no such rank; [`Error::Unsupported`] for several simulated devices,
-    /// which run one graph after the other; as [`LaunchArgs::launch`](common::device::LaunchArgs::launch).
+    /// [`Error::Invalid`] as [`Resident::queue`] and if there is no such rank; [`Error::Unsupported`] for several simulated
+    /// devices, which run one graph after the other; same as [`LaunchArgs::launch`](common::device::LaunchArgs::launch).
     pub fn record<T: Summand>(
         &mut self,
         rank: usize,

@@ -1,4 +1,4 @@
-//! Sums by staging memory, in place or not: what the kernels of steps 7 and 8 have in common on the host.
+//! Sums through staging memory, in place or not: the common host side of the kernels of steps 7 and 8.
 
 use common::device::{LaunchArgs, launch_together};
 use common::prelude::*;
@@ -6,39 +6,39 @@ use common::prelude::*;
 use super::flags::Flags;
 use super::{AllReduce, Kernels, Operands, Summand, VECTOR};
 
-/// What a kernel does with staging memory.
+/// Use of staging memory by a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol {
     /// The kernel's name, without its type.
     pub kernel: &'static str,
-    /// Bytes of values that a thread takes at once.
+    /// Bytes of values that a thread handles at once.
     pub unit: usize,
-    /// Bytes that go over a link for them.
+    /// Bytes sent over a link for them.
     pub unit_sent: usize,
-    /// Units that a device stages for each unit of a buffer, among so many ranks.
+    /// Units that a device stages for each unit of a buffer, for this number of ranks.
     pub staged_units: fn(usize) -> usize,
-    /// Whether the kernel meets by flags of their own. Otherwise staging memory holds the flags, and is 0 at first.
+    /// Whether the kernel uses separate flags. Otherwise staging memory holds the flags, and starts as 0.
     pub meets: bool,
 }
 
-/// A kernel and staging memory on each device of a group. [`Resident`](super::Resident) says how to queue its sums.
+/// A kernel and staging memory on each device of a group. [`Resident`](super::Resident) documents how to queue its sums.
 #[derive(Debug)]
 pub struct Staged {
     group: DeviceGroup,
     protocol: Protocol,
     kernels: Vec<Kernels>,
-    /// Of each device.
+    /// Staging memory of each device.
     staging: Vec<Buffer<u8>>,
     flags: Flags,
-    /// Bytes that a buffer may have.
+    /// Maximum bytes of a buffer.
     most: usize,
 }
 
 impl Staged {
-    /// For buffers of up to `most` bytes, by kernels that keep to the protocol. Waits for all devices.
+    /// A sum for buffers of up to `most` bytes, by kernels that follow the protocol. Waits for all devices.
     ///
     /// # Errors
-    /// As [`Resident::new`](super::Resident::new).
+    /// Same as [`Resident::new`](super::Resident::new).
     pub fn new(group: &DeviceGroup, most: usize, source: &KernelSource, protocol: Protocol) -> Result<Staged> {
         let flags = Flags::new(group, &group.devices()[0].load(source)?)?;
         let most = most.next_multiple_of(VECTOR);
@@ -55,8 +55,7 @@ impl Staged {
         Ok(all)
     }
 
-    /// Queues a sum of no values: what a launch does for the first time, a capture may not be able to do.
-    /// Queues a sum of no values: what a launch does for the first time, a capture may not be able to do.
+    /// Queues a sum of no values: a capture may be unable to do what a first launch does.
     fn rehearse(&mut self) -> Result<()> {
         let streams: Vec<Stream> = self.group.devices().iter().map(Device::stream).collect();
         let mut none: Vec<Buffer<f32>> = streams.iter().map(|stream| stream.alloc_uninit(0)).collect::<Result<_>>()?;
@@ -65,15 +64,15 @@ impl Staged {
         self.group.synchronize()
     }
 
-    /// Bytes that a buffer may have.
+    /// Maximum bytes of a buffer.
     pub fn most_bytes(&self) -> usize {
         self.most
     }
 
-    /// As [`Resident::queue`](super::Resident::queue).
+    /// Same as [`Resident::queue`](super::Resident::queue).
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     pub fn queue_in_place<T: Summand>(
         &mut self,
         streams: &[Stream],
@@ -105,10 +104,10 @@ impl Staged {
         unsafe { launch_together(&mut launches) }
     }
 
-    /// As [`Resident::record`](super::Resident::record).
+    /// Same as [`Resident::record`](super::Resident::record).
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     pub fn record<T: Summand>(
         &mut self,
         rank: usize,
@@ -162,18 +161,18 @@ impl AllReduce for Staged {
     }
 }
 
-/// Where the sums go.
+/// Destination of the sums.
 enum Place<'a, T: Summand> {
-    /// To where the values are.
+    /// The buffer of the values.
     Same(&'a mut Buffer<T>),
-    /// From these to those.
+    /// From the first buffer to the second.
     Other(&'a Buffer<T>, &'a mut Buffer<T>),
 }
 
 /// The arguments that are the same for all ranks.
 struct Shared<'b> {
     len: u64,
-    /// Units of a buffer that staging memory has room for.
+    /// Units of a buffer that fit into staging memory.
     most: u64,
     ranks: u32,
     staging: Peers<'b>,

@@ -83,7 +83,7 @@ impl AllReduce for Ring {
     }
 }
 
-/// Each device waits for what its left neighbour has to do now.
+/// Each device waits for the work that its left neighbour has queued now.
 fn wait_for_left(operands: &mut Operands) -> Result<()> {
     let events = operands.streams.iter().map(Stream::record_event).collect::<Result<Vec<_>>>()?;
     let lefts = events.iter().cycle().skip(events.len() - 1);

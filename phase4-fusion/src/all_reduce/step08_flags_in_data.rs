@@ -27,19 +27,19 @@ pub const STEP: Step = Step {
     method: Method(|source, group, most| Ok(Box::new(Staged::new(group, most * size_of::<f32>(), source, PROTOCOL)?))),
 };
 
-/// Nanoseconds that this step saves beside two shots by flags where bytes do not count: measured on two H100s, at 1 and 16 KiB. (Of H200s,
-/// two save 4,800 and four 6,800.)
+/// Nanoseconds that this step saves compared with two shots by flags for tiny sums: measured on two H100s, at 1 and 16 KiB. (Of
+/// H200s, two save 4,800 and four 6,800.)
 const SAVED_NS: usize = 6000;
 
-/// Bytes of lines that come into a device in a nanosecond: measured there, between 512 KiB and 4 MiB.
+/// Bytes of lines received by a device per nanosecond: measured there, between 512 KiB and 4 MiB.
 const BYTES_PER_NS: usize = 320;
 
-/// No larger sum is pushed, whatever the arithmetic says. On those H100s this step gained at 512 KiB and lost at 4 MiB; between them none
-/// has been timed, and staging memory takes 4 bytes per byte and rank.
+/// No larger sum is pushed, whatever the arithmetic says. On those H100s this step gained at 512 KiB and lost at 4 MiB; sizes
+/// between them have not been timed, and staging memory takes 4 bytes per byte and rank.
 const MOST_BYTES: usize = 512 << 10;
 
-/// Bytes of a sum up to which this step is expected to be the fastest. It saves α beside two shots by flags, and brings
-/// more bytes into each device: 2(N − 1)·n instead of 2(N − 1)/N·n. Both cost the same where 2(N − 1)²/N·n·β = α.
+/// Bytes of a sum up to which this step is expected to be the fastest. It saves α compared with two shots by flags, and sends
+/// more bytes to each device: 2(N − 1)·n instead of 2(N − 1)/N·n. Both cost the same where 2(N − 1)²/N·n·β = α.
 pub fn most_bytes(ranks: usize) -> usize {
     let others = ranks.saturating_sub(1).max(1);
     (SAVED_NS * BYTES_PER_NS * ranks / (2 * others * others)).min(MOST_BYTES)

@@ -8,7 +8,7 @@ use common::prelude::*;
 
 use super::{AllReduce, Method, Operands, Step, step02_ring, step06_two_shot_flags, step08_flags_in_data};
 
-/// The step: the others' kernels, so that it needs no file of its own.
+/// The step: it uses the others' kernels, so it needs no file of its own.
 pub const STEP: Step = Step {
     number: 9,
     name: "tuned",
@@ -35,10 +35,10 @@ pub struct Tuned {
 }
 
 impl Tuned {
-    /// Sums of up to `most` values: of up to `small_bytes` by step 8, from `ring_bytes` on by step 2.
+    /// Sums of up to `most` values: up to `small_bytes` by step 8, from `ring_bytes` on by step 2.
     ///
     /// # Errors
-    /// As the steps.
+    /// Same as the steps.
     pub fn new(group: &DeviceGroup, most: usize, [small_bytes, ring_bytes]: [usize; 2]) -> Result<Tuned> {
         let prepare = |step: Step, most| (step.method.0)(&step.source, group, most);
         Ok(Tuned {

@@ -1,5 +1,5 @@
-//! The attention ladder: O = softmax(Q·Kᵀ · scale)·V for each image and head, whose scores never are in memory, and the logarithm of
-//! each row's sum of exponentials.
+//! The attention ladder: O = softmax(Q·Kᵀ · scale)·V for each image and head, whose scores are never stored in memory, and the
+//! logarithm of each row's sum of exponentials.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -11,7 +11,7 @@
 //! | `step06_tf32` | `attention_06_tf32.cu` | f32 on tensor cores, rounded to tf32 on the way |
 //! | [`step07_parts`] | `attention_07_parts.cu` | f32 on tensor cores: three products of tf32 for one of f32 |
 //!
-//! [`Tuned`] chooses among those of f16 by the GPU and the size.
+//! [`Tuned`] chooses among those of f16 by GPU and size.
 
 use bench::ladder;
 use bytemuck::{Pod, Zeroable};
@@ -45,18 +45,18 @@ pub static LADDER: &[Step] = &[
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
 
-/// The values of a head that there are kernels for: a smaller head is filled up with zeros.
+/// Head sizes that have kernels: a smaller head is padded with zeros.
 pub const HEADS: [usize; 5] = [40, 64, 80, 128, 160];
-/// Of those, the steps by tensor maps have kernels for the first four: with a larger head, their tiles do not fit shared memory, or the
-/// sums of a thread do not fit its registers.
+/// Number of those for which the steps with tensor maps have kernels, the first four: with a larger head, their tiles do not fit
+/// shared memory, or the sums of a thread do not fit its registers.
 const HEADS_OF_MAPS: usize = 4;
-/// And those over f32 on tensor cores.
+/// Head sizes of the kernels for f32 on tensor cores.
 const HEADS_OF_F32: [usize; 8] = [8, 16, 24, 40, 64, 80, 128, 160];
 
-/// How much faster a block gets through its queries with a wide tile, on an H200 with heads of 64 in step 4.
+/// Speed-up of a block's queries with a wide tile, on an H200 with heads of 64 in step 4.
 const GAIN_OF_WIDE: f64 = 1.13;
 
-/// What a step's kernels take.
+/// Operands of a step's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// f32 from memory.
@@ -67,16 +67,16 @@ pub enum Method {
     Parts,
     /// f16 from memory.
     Half,
-    /// f16 by way of tensor maps.
+    /// f16 through tensor maps.
     Maps,
-    /// The same by a grid that stays.
+    /// The same by a persistent grid.
     Stays,
-    /// The same by clusters of so many blocks, most first, which share a tile.
+    /// The same by clusters of this many blocks, largest first, which share a tile.
     Slices(&'static [usize]),
 }
 
 impl Method {
-    /// The heads that there are kernels for.
+    /// Head sizes that have kernels.
     pub fn heads(self) -> &'static [usize] {
         match self {
             Method::Single | Method::Half => &HEADS,
@@ -85,7 +85,7 @@ impl Method {
         }
     }
 
-    /// What it multiplies.
+    /// Operands of its products.
     pub fn products(self) -> Products {
         match self {
             Method::Single => Products::F32,
@@ -96,14 +96,14 @@ impl Method {
     }
 }
 
-/// What a step multiplies, and so how exact it is.
+/// Operands of a step's products, which determine its accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Products {
     /// f32.
     F32,
-    /// Of f32, what tf32 has.
+    /// f32, cut to tf32.
     Tf32,
-    /// Of f32, two values of tf32 each.
+    /// f32, as two values of tf32 each.
     Parts,
     /// f16.
     F16,
@@ -128,8 +128,8 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::NoSuchConstant`] if the kernel file
-    /// does not name its tiles' sizes.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::NoSuchConstant`] if the kernel
+    /// file does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Attention> {
         let module = device.load(&step.source)?;
         let heads = step.method.heads().iter();
@@ -157,7 +157,7 @@ struct HeadKernel {
     head: usize,
     /// Blocks of a cluster that share a tile.
     slices: usize,
-    /// Whether its tiles have more queries than those of another kernel for such heads.
+    /// Whether its tiles have more queries than another kernel's for such heads.
     is_wide: bool,
     kernel: Kernel,
     /// Queries per block, and keys per step.
@@ -168,7 +168,7 @@ struct HeadKernel {
 }
 
 impl HeadKernel {
-    /// `attention_64` and so on, with the suffix.
+    /// Loads `attention_64` and so on, with the suffix.
     fn load(module: &Module, head: usize, suffix: &str, slices: usize) -> Result<HeadKernel> {
         let name = format!("attention_{head}{suffix}");
         // Kernels of one file may have tiles of their own.
@@ -200,7 +200,7 @@ impl HeadKernel {
         size.matrices() * size.queries.div_ceil(self.queries)
     }
 
-    /// Queries that a block of a grid that stays has to get through, as many as take the same time with the narrowest tile.
+    /// Queries that a block of a persistent grid processes, as many as take the same time with the narrowest tile.
     fn queries_each(&self, size: &Size, processors: usize) -> f64 {
         let queries = (self.tiles(size).div_ceil(processors) * self.queries) as f64;
         if self.is_wide { queries / GAIN_OF_WIDE } else { queries }
@@ -212,17 +212,17 @@ impl HeadKernel {
 pub struct Attention {
     name: &'static str,
     method: Method,
-    /// Blocks of a grid that stays.
+    /// Blocks of a persistent grid.
     processors: usize,
     kernels: Vec<HeadKernel>,
 }
 
 /// The best step of f16 for each size.
 ///
-/// On other GPUs than Hopper ones, step 2 takes all.
+/// On GPUs other than Hopper, step 2 handles all sizes.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// Where the GPU has them: many queries, and few.
+    /// Steps for many queries and for few, where the GPU supports them.
     hopper: Option<[Attention; 2]>,
     any: Attention,
 }
@@ -237,7 +237,7 @@ impl Tuned {
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
-    /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
+    /// Same as [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         let hopper = match (step04_roles::STEP.load(device), step05_split::STEP.load(device)) {
@@ -261,8 +261,8 @@ impl Tuned {
         }
     }
 
-    /// What is chosen for a size without a mask on a GPU with this many SMs, and how many blocks that has: `roles`, `roles, wide` or,
-    /// with slices, `split keys/8`.
+    /// Choice for a size without a mask on a GPU with this many SMs, and its number of blocks: `roles`, `roles, wide` or, with
+    /// slices, `split keys/8`.
     pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
         let step = self.step(size, processors);
         let kernel = step.kernel(size, processors);
@@ -274,7 +274,7 @@ impl Tuned {
         (format!("{}{tile}", step.name), step.blocks(kernel, size, Options::default(), processors))
     }
 
-    /// What is chosen for a size without a mask on its device, or why no step takes it.
+    /// Choice for a size without a mask on its device, or why no step supports it.
     ///
     /// # Errors
     /// The reason, in words.
@@ -286,7 +286,7 @@ impl Tuned {
     /// [`Attention::launch`] of the step for this size.
     ///
     /// # Errors
-    /// As [`Attention::launch`].
+    /// Same as [`Attention::launch`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -303,7 +303,7 @@ impl Tuned {
 /// Queries, keys and values, on a device and of one type.
 #[derive(Clone, Copy, Debug)]
 pub enum Inputs<'a> {
-    /// Each \[images, heads, tokens, head\]; keys and values may have other tokens than queries.
+    /// Each \[images, heads, tokens, head\]; keys and values may have a different number of tokens than queries.
     Apart {
         /// Queries.
         q: &'a Tensor,
@@ -312,8 +312,8 @@ pub enum Inputs<'a> {
         /// Values, of k's shape.
         v: &'a Tensor,
     },
-    /// What one projection gives, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values. An
-    /// image channels last, whose pixels are the tokens, is that too.
+    /// Result of one projection, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values.
+    /// An image channels last, whose pixels are the tokens, has this layout too.
     Joined {
         /// The tensor.
         qkv: &'a Tensor,
@@ -322,12 +322,12 @@ pub enum Inputs<'a> {
     },
 }
 
-/// What is computed beside the products.
+/// Options besides the products.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Whether a query sees the keys up to its own alone. The last query sees all keys.
+    /// Whether a query sees only the keys up to its own. The last query sees all keys.
     pub causal: bool,
-    /// Times the scores; 1 / √head if it is not given.
+    /// Factor of the scores; 1 / √head if not given.
     pub scale: Option<f32>,
 }
 
@@ -338,9 +338,9 @@ pub struct Size {
     pub images: usize,
     /// Heads of an image.
     pub heads: usize,
-    /// Tokens that ask.
+    /// Number of query tokens.
     pub queries: usize,
-    /// Tokens that are asked.
+    /// Number of key tokens.
     pub keys: usize,
     /// Values of a token in a head.
     pub head: usize,
@@ -364,7 +364,7 @@ impl Size {
         self.matrices() as f64 * (queries * keys - unseen)
     }
 
-    /// Of the two products, two for a multiply-add, as is usual.
+    /// Operations of the two products, two per multiply-add, as is usual.
     pub fn flops(&self, causal: bool) -> f64 {
         4.0 * self.scores(causal) * self.head as f64
     }
@@ -379,7 +379,7 @@ impl Inputs<'_> {
     /// The sizes.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another.
+    /// [`Error::Shape`] if the shapes do not match.
     pub fn size(&self) -> Result<Size> {
         match self {
             Inputs::Apart { q, k, v } => {
@@ -403,7 +403,7 @@ impl Inputs<'_> {
     /// The shape of O.
     ///
     /// # Errors
-    /// As [`Inputs::size`].
+    /// Same as [`Inputs::size`].
     pub fn output_shape(&self) -> Result<Vec<usize>> {
         let Size { images, heads, queries, head, .. } = self.size()?;
         Ok(match self {
@@ -415,7 +415,7 @@ impl Inputs<'_> {
         })
     }
 
-    /// How they and O lie in memory.
+    /// Memory format of the inputs and O.
     fn format(&self) -> MemoryFormat {
         match self {
             Inputs::Apart { .. } => MemoryFormat::Nchw,
@@ -430,7 +430,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The steps of Q, of K and V, and of O.
+    /// The strides of Q, of K and V, and of O.
     fn strides(&self, size: &Size) -> [Strides; 3] {
         let Size { heads, queries, keys, head, .. } = *size;
         let apart = |tokens: usize| Strides::new(heads * tokens * head, tokens * head, head);
@@ -469,16 +469,16 @@ struct Parameters {
     keys: i32,
     head: i32,
     causal: i32,
-    /// Times log₂ e.
+    /// Scale times log₂ e.
     scale: f32,
     padding: i32,
 }
 
 impl Attention {
-    /// The step over tensors of f32 that is best for these products; on GPUs without such tensor cores, step 1.
+    /// The best step over tensors of f32 for these products; on GPUs without such tensor cores, step 1.
     ///
     /// # Errors
-    /// As [`Step::load`].
+    /// Same as [`Step::load`].
     pub fn over_f32(device: &Device, products: Products) -> Result<Attention> {
         let on_cores = if products == Products::Tf32 { &step06_tf32::STEP } else { &step07_parts::STEP };
         match on_cores.load(device) {
@@ -487,12 +487,12 @@ impl Attention {
         }
     }
 
-    /// The step's name.
+    /// Name of the step.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it multiplies.
+    /// Operands of its products.
     pub fn products(&self) -> Products {
         self.method.products()
     }
@@ -507,7 +507,7 @@ impl Attention {
         self.kernels.iter().map(|kernel| kernel.head).max().unwrap_or(0)
     }
 
-    /// Why it does not take these inputs' sizes without a mask, if it does not.
+    /// Why the step does not support these inputs' sizes without a mask, if it does not.
     pub fn refuses(&self, size: &Size) -> Option<String> {
         self.refusal(size, Options::default(), self.element())
     }
@@ -518,11 +518,11 @@ impl Attention {
         Attention { processors, ..self }
     }
 
-    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out`, of the shape that [`Inputs::output_shape`] says, and the log-sum-exp of the
-    /// scaled scores of each row into `lse` \[images, heads, queries\] of f32; all on the stream's device.
+    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out` of [`Inputs::output_shape`], and the log-sum-exp of the scaled scores of
+    /// each row into `lse` \[images, heads, queries\] of f32; all on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the step does not take this
+    /// [`Error::Shape`] if the shapes do not match; [`Error::Unsupported`] with the reason if the step does not support this
     /// type, size or scale; [`Error::ElementType`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(
         &self,
@@ -555,7 +555,7 @@ impl Attention {
         }
     }
 
-    /// Why this step does not take a problem, if it does not.
+    /// Why this step does not support a problem, if it does not.
     fn refusal(&self, size: &Size, options: Options, element: ElementType) -> Option<String> {
         let Size { queries, keys, head, .. } = *size;
         if element != self.element() {
@@ -578,8 +578,8 @@ impl Attention {
         (counted.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count tokens and rows to {LARGEST}"))
     }
 
-    /// Of the kernels for the smallest head that is large enough: where tiles are cut, the one with the most slices that there is room for,
-    /// or else the last; where a grid stays, the one that is done first.
+    /// The kernel for the smallest head that is large enough: where tiles are cut, the one with the most slices that fit, or else
+    /// the last; with a persistent grid, the one that finishes first.
     fn kernel(&self, size: &Size, processors: usize) -> &HeadKernel {
         let head = self.method.heads().iter().find(|&&head| head >= size.head).copied();
         let mut able = self.kernels.iter().filter(|kernel| Some(kernel.head) == head);
@@ -590,8 +590,8 @@ impl Attention {
         chosen.unwrap_or(&self.kernels[0])
     }
 
-    /// Blocks of a launch: one or a cluster for each tile of queries, or as many as there is room for. With a mask tiles are of different
-    /// lengths, and shared out in advance some blocks would have the long ones: then a grid does not stay.
+    /// Blocks of a launch: one or a cluster for each tile of queries, or as many as fit. With a mask tiles differ in length, and
+    /// if they were shared out in advance some blocks would have the long ones: then a grid is not persistent.
     fn blocks(&self, kernel: &HeadKernel, size: &Size, options: Options, processors: usize) -> usize {
         let tiles = kernel.tiles(size);
         let stays = self.method == Method::Stays && !options.causal;
@@ -667,7 +667,7 @@ impl Attention {
     }
 }
 
-/// Tokens of heads in boxes of so many, each of 128 bytes of a head's values, swizzled.
+/// Tokens of heads in boxes of `tokens`, each of 128 bytes of a head's values, swizzled.
 fn boxes(element: ElementType, size: &Size, tokens: usize, stride: &Strides, rows: usize) -> TensorMapConfig {
     let Size { images, heads, head, .. } = *size;
     let extents = [head, tokens, heads, images].map(|extent| extent as u64);

@@ -1,4 +1,4 @@
-//! Attentions with what they must give, for tests and tables.
+//! Attentions with their expected results, for tests and tables.
 
 use bench::ladder::{Expected, positions};
 use common::check::{F32_ROUND_OFF, Mismatch, Report, Tolerance, compare};
@@ -7,15 +7,15 @@ use common::reference::Reference;
 
 use super::{Inputs, Options, Products, Size};
 
-/// Rows that are compared where a whole f64 reference would take too long.
+/// Number of rows compared where a whole f64 reference would take too long.
 const ROWS: usize = 64;
 
-/// How tokens lie in memory.
+/// Memory layout of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Q, K and V apart, head after head.
+    /// Q, K and V separate, head after head.
     Apart,
-    /// As one projection gives them: [`Inputs::Joined`].
+    /// Result of one projection: [`Inputs::Joined`].
     Joined,
 }
 
@@ -33,10 +33,10 @@ pub struct AttentionProblem {
     products: Products,
 }
 
-/// A row of O, what it may be off by, and its log-sum-exp.
+/// A row of O, its tolerance, and its log-sum-exp.
 #[derive(Debug)]
 struct Row {
-    /// Where it begins in O, and its place in the log-sum-exp.
+    /// Its offset in O, and its index in the log-sum-exp.
     at: [usize; 2],
     values: Vec<f64>,
     bounds: Vec<f64>,
@@ -45,10 +45,10 @@ struct Row {
 }
 
 impl AttentionProblem {
-    /// Of distinct values in (−1, 1), rounded to the type of the tensors.
+    /// A problem of distinct values in (−1, 1), rounded to the type of the tensors.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a projection would have other keys than queries; what the device reports.
+    /// [`Error::Shape`] if a projection would have different keys than queries; errors of the device.
     pub fn seeded(
         device: &Device,
         size: Size,
@@ -109,7 +109,7 @@ impl AttentionProblem {
         }
     }
 
-    /// Places for O and the log-sum-exp, full of NaN.
+    /// Memory for O and the log-sum-exp, filled with NaN.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -123,7 +123,7 @@ impl AttentionProblem {
     /// Compares every value with its own bound, and the log-sum-exp.
     ///
     /// # Errors
-    /// What the device reports; inside, what is wrong.
+    /// Errors of the device; the inner result holds the mismatch.
     pub fn check(&self, out: &Tensor, lse: &Tensor) -> Result<Result<Report, Mismatch>> {
         let (out, lse) = (out.to_f64()?, lse.to_f64()?);
         let report = match self.expected.check(&out) {
@@ -143,8 +143,7 @@ impl AttentionProblem {
     }
 }
 
-/// What a sum of so many products may lose of their magnitudes: in f32 in any order, or as tensor cores cut it
-/// (`common::reference::TensorGemm`).
+/// Relative loss of a sum of `terms` products: in f32 in any order, or cut as by tensor cores (`common::reference::TensorGemm`).
 fn loss(terms: usize, products: Products) -> f64 {
     let cut = |terms: usize| terms.div_ceil(4) as f64 * (5.0 * 2f64.powi(-25) + 2f64.powi(-23));
     match products {
@@ -154,8 +153,8 @@ fn loss(terms: usize, products: Products) -> f64 {
     }
 }
 
-/// What a product loses before it is added up, when its factors are rounded in registers: twice tf32's 2⁻¹¹; or twice 2⁻²¹, which is cut
-/// off the smaller part of each factor, and the 2⁻²² of the two smaller parts.
+/// Relative loss of a product before it is added up, when its factors are rounded in registers: twice tf32's 2⁻¹¹; or twice 2⁻²¹,
+/// which is cut off the smaller part of each factor, and the 2⁻²² of the two smaller parts.
 fn rounded_products(products: Products) -> f64 {
     match products {
         Products::F32 | Products::F16 => 0.0,
@@ -165,7 +164,7 @@ fn rounded_products(products: Products) -> f64 {
 }
 
 impl Row {
-    /// Of a query and the keys and values that it sees. With u = 2⁻²⁴ and A the largest Σ|q·k| · scale of a score:
+    /// Result of a query and the keys and values that it sees. With u = 2⁻²⁴ and A the largest Σ|q·k| · scale of a score:
     ///
     /// - a score is off by A · loss(head), by A times what its products lose, and by 6u · A for the scale, the shift and the rounding of
     ///   their sum;

@@ -1,4 +1,4 @@
-//! Step 3: `wgmma`, and tiles by TMA. Compute capability 9.0 alone.
+//! Step 3: `wgmma`, and tiles by TMA. Compute capability 9.0 only.
 //!
 //! Hypothesis: step 2's warps read all of K and V for 16 queries each, and `mma.sync` has half of the tensor cores' rate; a warpgroup's
 //! products read K and V once for 64 queries and take the weights from registers. Change: tiles of 128 queries and 128 keys, tensor maps

@@ -1,4 +1,4 @@
-//! Step 4: a producer warp, and two consumer warpgroups that take turns. Compute capability 9.0 alone.
+//! Step 4: a producer warp, and two consumer warpgroups that take turns. Compute capability 9.0 only.
 //!
 //! Hypothesis: in step 3 the tensor cores rest while weights are computed: at 128 values of a head, 64 × 128 scores take 1024 cycles of
 //! products and some 600 of exponentials and maxima. If one warpgroup weighs while the other multiplies, only the longer of the two

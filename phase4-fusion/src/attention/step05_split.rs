@@ -1,4 +1,4 @@
-//! Step 5: few queries, cut along the keys. Compute capability 9.0 alone.
+//! Step 5: few queries, cut along the keys. Compute capability 9.0 only.
 //!
 //! Hypothesis: one query of 16 heads over 16384 keys is 16 tiles, so 116 of 132 SMs are idle. Cut into eight slices, 128 blocks
 //! read an eighth of the keys each. A row's parts can be added up whatever their largest scores were: that is what the log-sum-exp is

@@ -1,4 +1,4 @@
-//! `all-reduce`: the ladder over the devices and sizes that are asked for.
+//! `all-reduce`: the ladder over the requested devices and sizes.
 
 use std::num::NonZeroUsize;
 
@@ -26,7 +26,7 @@ pub struct AllReduceArgs {
 /// Checks and measures all steps, and prints the table.
 ///
 /// # Errors
-/// What the devices report, and [`Shell::save`].
+/// Errors of the devices, and [`Shell::save`].
 pub fn all_reduce(device: &DeviceArgs, args: &AllReduceArgs, shell: &mut Shell) -> Result<()> {
     let mut counts: Vec<usize> = args.gpus.iter().copied().map(NonZeroUsize::get).collect();
     let group = device.open_group(counts.iter().copied().max())?;

@@ -1,4 +1,4 @@
-//! `autoencoder`: which layers of the model become which kernel, and a pass against the CPU's; `reconstruct`, which is phase 3's.
+//! `autoencoder`: the layers of each kernel of the model, and a pass against the CPU's; `reconstruct`, which is phase 3's.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::resnet18::compared;
 use crate::autoencoder::Fused;
 use crate::models::Arithmetic;
 
-/// What is planned, and what is shown of it.
+/// Settings of the plan and its output.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AutoencoderArgs {
     /// Show which layers become which kernel, and why; on a GPU, what each takes
@@ -23,7 +23,7 @@ pub struct AutoencoderArgs {
     explain: bool,
     #[command(flatten)]
     config: ConfigArgs,
-    /// What is computed with, where it is not one kernel
+    /// Arithmetic of the plan, if the model is not one kernel
     #[arg(long, value_name = "FORMAT", default_value = "f32")]
     precision: Arithmetic,
     /// Spectrograms in a batch [default: 512, or 4 on the simulator]
@@ -31,7 +31,7 @@ pub struct AutoencoderArgs {
     batch: Option<usize>,
 }
 
-/// Which model.
+/// Choice of the model.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConfigArgs {
     /// Size of the autoencoder
@@ -49,7 +49,7 @@ impl ConfigArgs {
 /// The plan, or a pass over random spectrograms with untrained weights.
 ///
 /// # Errors
-/// As [`Fused::load`] and [`Fused::infer`].
+/// Same as [`Fused::load`] and [`Fused::infer`].
 pub fn autoencoder(device: &Device, args: &AutoencoderArgs) -> Result<Table> {
     let batch = args.batch.unwrap_or(if device.is_sim() { 4 } else { 512 });
     let (config, stream) = (args.config.config(), device.stream());
@@ -71,7 +71,7 @@ pub fn autoencoder(device: &Device, args: &AutoencoderArgs) -> Result<Table> {
     Ok(table)
 }
 
-/// A sound and the model that gives it back.
+/// A sound and the model that reconstructs it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReconstructArgs {
     /// WAV file with a sample rate of 16 kHz
@@ -90,7 +90,7 @@ pub struct ReconstructArgs {
 /// Phase 3's `reconstruct`, fused.
 ///
 /// # Errors
-/// As [`parameters`], [`scores_of`] and [`Fused::load`].
+/// Same as [`parameters`], [`scores_of`] and [`Fused::load`].
 pub fn reconstruct(
     device: &Device,
     args: &ReconstructArgs,

@@ -17,16 +17,16 @@ use crate::models::plan::Plan;
 use crate::models::runner::Runner;
 use crate::parallel::replicas::Replicas;
 
-/// A network as a plan, over batches most of which are of one size.
+/// A network as a plan, over batches most of which have one size.
 #[derive(Debug)]
 pub struct Planned<'a> {
     device: &'a Device,
     config: Config,
     parameters: &'a Parameters,
     arithmetic: Arithmetic,
-    /// In int8, by the first images.
+    /// Steps for int8, from the first images.
     scales: Option<Scales>,
-    /// For the shape of the last images.
+    /// Runner for the shape of the last images.
     runner: Option<Runner>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Planned<'a> {
         Planned { device, config, parameters, arithmetic, scales: None, runner: None }
     }
 
-    /// In int8 the first images are the calibration.
+    /// The plan; in int8 the first images are the calibration.
     fn plan(&mut self, images: &Tensor) -> Result<Plan> {
         let Planned { device, config, parameters, arithmetic, .. } = *self;
         if arithmetic != Arithmetic::Int8 {
@@ -76,9 +76,9 @@ pub struct Shared<'a> {
     config: Config,
     parameters: &'a Parameters,
     arithmetic: Arithmetic,
-    /// In int8, by the first images.
+    /// Steps for int8, from the first images.
     scales: Option<Scales>,
-    /// The images of a share, and the networks for as many.
+    /// The number of images of a share, and the networks for that many.
     replicas: Option<(usize, Replicas)>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Shared<'a> {
         Shared { group, config, parameters, arithmetic, scales: None, replicas: None }
     }
 
-    /// The networks for shares of a batch like this one. Later batches that are smaller take the same.
+    /// The networks for shares of a batch like this one. Smaller batches reuse them.
     fn replicas(&mut self, images: &Tensor) -> Result<&mut (usize, Replicas)> {
         let Shared { group, config, parameters, arithmetic, .. } = *self;
         let share = images.shape()[0].div_ceil(group.len());
@@ -142,7 +142,7 @@ impl Classifier for Shared<'_> {
 /// `classify` with a plan in this arithmetic.
 ///
 /// # Errors
-/// As [`classify_by`].
+/// Same as [`classify_by`].
 pub fn classify(device: &Device, args: &ClassifyArgs, arithmetic: Arithmetic) -> phase3_all_layers::Result<Table> {
     let (photos, parameters) = (args.photos()?, parameters(args.weights.as_deref())?);
     let mut planned = Planned::new(device, Config::RESNET18, &parameters, arithmetic);
@@ -153,7 +153,7 @@ pub fn classify(device: &Device, args: &ClassifyArgs, arithmetic: Arithmetic) ->
 /// `evaluate` with a plan in this arithmetic, on each device of a group; a batch is divided among them.
 ///
 /// # Errors
-/// As [`evaluate_by`].
+/// Same as [`evaluate_by`].
 pub fn evaluate(group: &DeviceGroup, args: &EvaluateArgs, arithmetic: Arithmetic) -> phase3_all_layers::Result<Table> {
     let parameters = args.parameters()?;
     let (config, options) = (Config::RESNET18, args.options());
@@ -173,7 +173,7 @@ pub fn evaluate(group: &DeviceGroup, args: &EvaluateArgs, arithmetic: Arithmetic
 /// The network that was trained on handwritten digits over the test set, in this arithmetic.
 ///
 /// # Errors
-/// As [`Digits::built_in`], [`digits::trained`] and [`Runner::infer`].
+/// Same as [`Digits::built_in`], [`digits::trained`] and [`Runner::infer`].
 pub fn digits(device: &Device, arithmetic: Arithmetic) -> Result<Outcome> {
     let parameters = digits::trained()?;
     let mut planned = Planned::new(device, digits::CONFIG, &parameters, arithmetic);

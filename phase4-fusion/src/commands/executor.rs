@@ -1,4 +1,4 @@
-//! `executor`: the video U-Net as a queue of tasks in one launch: one pass of it beside the graph of launches, or its tasks.
+//! `executor`: the video U-Net as a queue of tasks in one launch: one pass compared with the graph of launches, or its tasks.
 
 use bench::ladder::{NO_COUNTS, columns};
 use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
@@ -37,7 +37,7 @@ const GAIN: ColumnSpec = ColumnSpec::number("gain", "gain, ×", 2).on_gpu();
 const DIFFERENCE: ColumnSpec = ColumnSpec::number("of_largest", "max |Δ| of the largest", 7);
 const BOUND: ColumnSpec = ColumnSpec::number("bound", "allowed", 7);
 
-/// What is lowered, and what is shown of it.
+/// Settings of the program and its output.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExecutorArgs {
     /// Show the tasks, and run none: how many of which kind, what they wait for, the longest chain
@@ -54,10 +54,10 @@ pub struct ExecutorArgs {
     size: Option<usize>,
 }
 
-/// The tasks, or a pass over random latents with untrained weights in both ways; what in it is wrong comes second.
+/// The tasks, or a pass over random latents with untrained weights in both implementations; its errors are second.
 ///
 /// # Errors
-/// As [`executor::unet`], [`plan`] and [`Executor::infer`].
+/// Same as [`executor::unet`], [`plan`] and [`Executor::infer`].
 pub fn executor(device: &Device, args: &ExecutorArgs) -> Result<(Vec<Table>, Vec<String>)> {
     let side = args.size.unwrap_or(if device.is_sim() && !args.explain { 8 } else { 64 });
     let named = Config::ALL.into_iter().find(|(name, _)| *name == args.config).unwrap_or(Config::ALL[0]);
@@ -69,10 +69,10 @@ pub fn executor(device: &Device, args: &ExecutorArgs) -> Result<(Vec<Table>, Vec
     Ok((vec![table], wrong))
 }
 
-/// Tasks by their kind, and programs as a whole, of these U-Nets.
+/// Tasks by kind, and whole programs, of these U-Nets.
 ///
 /// # Errors
-/// As [`executor::unet`] and [`Program::critical_path`].
+/// Same as [`executor::unet`] and [`Program::critical_path`].
 pub fn explained(device: &Device, configs: &[(&'static str, Config)], latents: &[usize]) -> Result<Vec<Table>> {
     let processors = executor::processors(device);
     let of = |what: &str| format!("{what} of the U-Net, latents {latents:?}, for {processors} SMs");
@@ -99,11 +99,11 @@ pub fn explained(device: &Device, configs: &[(&'static str, Config)], latents: &
     Ok(vec![shares.finish(), totals.finish()])
 }
 
-/// One pass by a graph of launches and by the executor, both in f32, compared with the CPU's. On the simulator one block runs: how often
-/// several look at each other's counters is chance.
+/// One pass by a graph of launches and by the executor, both in f32, compared with the CPU's. On the simulator one block runs:
+/// with several, the number of looks at each other's counters would be chance.
 ///
 /// # Errors
-/// As [`executor()`].
+/// Same as [`executor()`].
 pub fn pass(device: &Device, (name, config): (&str, Config), latents: &[usize]) -> Result<(Table, Vec<String>)> {
     let stream = device.stream();
     let parameters = config.seeded(SEED);

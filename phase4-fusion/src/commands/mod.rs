@@ -1,4 +1,4 @@
-//! What the command does beside the parts.
+//! Commands of the binary besides the parts.
 //!
 //! | module | command |
 //! | --- | --- |

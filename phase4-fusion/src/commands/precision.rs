@@ -1,4 +1,4 @@
-//! `precision`: which format each layer of a model is computed in under an error budget, what that is predicted to cost, and what it does.
+//! `precision`: the format of each layer of a model under an error budget, its predicted cost, and its measured behaviour.
 
 use bench::table::{Cell, ColumnSpec, Table, TableBuilder};
 use bench::timing::Bench;
@@ -22,18 +22,18 @@ use crate::models::int8::WeightSteps;
 use crate::models::plan::{Formats, Plan};
 use crate::models::runner::Runner;
 
-/// Seeds of untrained parameters, as the models' own commands have them.
+/// Seeds of untrained parameters, as in the models' own commands.
 const RESNET_SEED: u64 = 18;
 const UNET_SEED: u64 = 8;
-/// Seeds of inputs: for the calibration, and fresh ones for what is measured.
+/// Seeds of inputs: for the calibration, and fresh ones for the measurements.
 const CALIBRATION: u64 = 19;
 const FRESH: u64 = 20;
 /// Digits of a calibration: each ten times.
 const DIGITS: usize = 100;
-/// The batch for which the floor is computed, in place of one that the simulator can run: one that gives a GPU something to do.
+/// The batch for which the floor is computed: large enough for a GPU, while the simulator runs a smaller one.
 const FLOOR_BATCH: f64 = 4096.0;
 
-/// Which model.
+/// Choice of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Model {
     /// The narrow ResNet that was trained on handwritten digits
@@ -50,13 +50,13 @@ pub enum Model {
     UNet,
 }
 
-/// What is planned, and what is shown of it.
+/// Settings of the plan and its output.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PrecisionArgs {
     /// Show the format of each layer and why, then the launches
     #[arg(long)]
     explain: bool,
-    /// What is planned
+    /// Model to plan
     #[arg(long, default_value = "digits")]
     model: Model,
     /// Error allowed at the output, ‖y − y in f32‖ / ‖y in f32‖
@@ -64,7 +64,7 @@ pub struct PrecisionArgs {
     error_budget: f64,
 }
 
-/// The budget that a text is.
+/// Parses a budget.
 fn budget(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1.0);
     number.ok_or_else(|| {
@@ -72,10 +72,10 @@ fn budget(text: &str) -> Result<f64, String> {
     })
 }
 
-/// A model with inputs of two kinds: those that it is calibrated with, and fresh ones.
+/// A model with inputs of two kinds: for its calibration, and fresh ones.
 #[derive(Debug)]
 pub struct Subject {
-    /// What titles call it.
+    /// Name in titles.
     pub name: String,
     model: Model,
     parameters: Parameters,
@@ -85,10 +85,10 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Of a size that suits the device: what takes a GPU a millisecond takes the simulator an hour.
+    /// Makes a model of a size that suits the device: a millisecond on a GPU is an hour on the simulator.
     ///
     /// # Errors
-    /// As [`digits::trained`].
+    /// Same as [`digits::trained`].
     pub fn new(device: &Device, model: Model) -> Result<Subject> {
         let on_sim = device.is_sim();
         let unet = if on_sim { unet::Config::TINY } else { unet::Config::SMALL };
@@ -137,17 +137,17 @@ impl Subject {
     /// The error that each layer alone causes in each format.
     ///
     /// # Errors
-    /// As [`Calibration::run`].
+    /// Same as [`Calibration::run`].
     pub fn calibrate(&self, device: &Device) -> Result<Calibration> {
         let inputs: Vec<&Tensor> = self.calibration.iter().collect();
         let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
         Calibration::run(device, self.graph(&shapes)?, &inputs)
     }
 
-    /// What layers and conversions take: measured on a GPU, else the floor of an H200.
+    /// Costs of layers and conversions: measured on a GPU, otherwise the floor of an H200.
     ///
     /// # Errors
-    /// As [`Costs::measured`].
+    /// Same as [`Costs::measured`].
     pub fn costs(&self, device: &Device, calibration: &Calibration) -> Result<Costs> {
         let shapes = self.shapes();
         let measured = Costs::measured(device, || self.graph(&shapes), &shapes, calibration)?;
@@ -160,23 +160,23 @@ impl Subject {
         if self.model == Model::ResNet18 { resnet::Config::RESNET18 } else { digits::CONFIG }
     }
 
-    /// Whether there are labelled images for it, and time for them: the simulator takes seconds for each plan.
+    /// Whether there are labelled images for it, and time for them: the simulator takes seconds per plan.
     pub fn has_labels(&self, device: &Device) -> bool {
         device.is_cuda() && !matches!(self.model, Model::ResNet18 | Model::UNet)
     }
 
-    /// How many of the test set's digits a plan gets right, 0 to 1, where [`Subject::has_labels`].
+    /// Fraction of the test set's digits that a plan gets right, 0 to 1, where [`Subject::has_labels`].
     ///
     /// # Errors
-    /// As [`Subject::answers`].
+    /// Same as [`Subject::answers`].
     pub fn accuracy(&self, device: &Device, formats: &Formats) -> Result<Option<f64>> {
         self.has_labels(device).then(|| Ok(self.answers(device, formats, &Digits::built_in()?)?.accuracy)).transpose()
     }
 
-    /// What a plan of the digits' network says of digits such as the test set.
+    /// Outcome of a plan of the digits' network on digits such as the test set.
     ///
     /// # Errors
-    /// As [`Plan::mixed`] and [`Runner::infer`].
+    /// Same as [`Plan::mixed`] and [`Runner::infer`].
     pub fn answers(&self, device: &Device, formats: &Formats, digits: &Digits) -> Result<Outcome> {
         let mut runner: Option<Runner> = None;
         digits.evaluate(|images| {
@@ -192,7 +192,7 @@ impl Subject {
         })
     }
 
-    /// Of the fresh inputs.
+    /// Shapes of the fresh inputs.
     fn shapes(&self) -> Vec<&[usize]> {
         self.fresh.iter().map(Tensor::shape).collect()
     }
@@ -200,16 +200,16 @@ impl Subject {
     /// A plan for inputs like the fresh ones.
     ///
     /// # Errors
-    /// As [`Plan::mixed`].
+    /// Same as [`Plan::mixed`].
     pub fn plan(&self, device: &Device, formats: &Formats) -> Result<Plan> {
         let shapes = self.shapes();
         Plan::mixed(device, self.graph(&shapes)?, &shapes, formats)
     }
 
-    /// What the model makes of the fresh inputs in f32, on the CPU.
+    /// Output of the model for the fresh inputs in f32, on the CPU.
     ///
     /// # Errors
-    /// Those of the layers.
+    /// Errors of the layers.
     pub fn expected(&self) -> Result<Tensor> {
         let (cpu, x) = (Cpu::new(), &self.fresh[0]);
         match self.model {
@@ -221,7 +221,7 @@ impl Subject {
     /// Runs formats over the fresh inputs: the error, and the milliseconds of a pass on a GPU.
     ///
     /// # Errors
-    /// As [`Subject::plan`] and [`Runner::infer_all`].
+    /// Same as [`Subject::plan`] and [`Runner::infer_all`].
     pub fn measure(&self, device: &Device, formats: &Formats, expected: &Tensor) -> Result<(f64, Option<f64>)> {
         let stream = device.stream();
         let mut runner = Runner::new(device, self.plan(device, formats)?)?;
@@ -237,38 +237,38 @@ impl Subject {
     }
 }
 
-/// A plan of a model, and what it does.
+/// A plan of a model, and its results.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// The format that all layers have, or [`PER_TENSOR`], or `adaptive` with its budget.
+    /// Format of all layers, or [`PER_TENSOR`], or `adaptive` with its budget.
     pub plan: String,
-    /// What was allowed to it.
+    /// Error budget.
     pub budget: Option<f64>,
     /// One per node.
     pub each: Vec<Arithmetic>,
-    /// By each model; with a step for all weights of a layer there is no prediction.
+    /// By each model; `None` with one step for all weights of a layer, which has no prediction.
     pub errors: Option<Errors>,
-    /// As [`Calibration::predicted`].
+    /// Same as [`Calibration::predicted`].
     pub predicted: Option<f64>,
-    /// Of a pass over fresh inputs: the relative L2 norm to f32.
+    /// Measured error of a pass over fresh inputs: the relative L2 norm to f32.
     pub measured: f64,
-    /// Right answers for digits that were neither trained nor calibrated with, 0 to 1.
+    /// Fraction of right answers, 0 to 1, for digits used neither for training nor for calibration.
     pub accuracy: Option<f64>,
-    /// What [`Costs`] expect of it.
+    /// Milliseconds expected by [`Costs`].
     pub expected_ms: f64,
-    /// What a pass takes a GPU.
+    /// Milliseconds of a pass on a GPU.
     pub ms: Option<f64>,
 }
 
-/// What all layers of a model are computed with, to compare with.
+/// Arithmetic of all layers of a model, for comparison.
 pub const UNIFORM: [Arithmetic; 4] = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Int8];
 /// int8 with one step for all filters of a layer.
 pub const PER_TENSOR: &str = "one-step int8";
 
-/// Each format everywhere, and the formats that are chosen within each budget.
+/// Each format everywhere, and the formats chosen within each budget.
 ///
 /// # Errors
-/// As [`Subject::measure`] and [`Subject::accuracy`].
+/// Same as [`Subject::measure`] and [`Subject::accuracy`].
 pub fn tried(
     device: &Device,
     subject: &Subject,
@@ -309,7 +309,7 @@ pub fn tried(
     Ok(all)
 }
 
-/// How many of the layers that a format is chosen for have each of [`FORMATS`].
+/// Number of layers with each of [`FORMATS`], among those that a format is chosen for.
 pub fn spread(calibration: &Calibration, each: &[Arithmetic]) -> String {
     let chosen = || calibration.layers().iter().zip(each).filter(|(layer, _)| layer.is_chosen_for());
     let count = |format: &Arithmetic| chosen().filter(|(_, of)| *of == format).count().to_string();
@@ -318,7 +318,7 @@ pub fn spread(calibration: &Calibration, each: &[Arithmetic]) -> String {
 
 /// Why a plan with one step for all weights of a layer has no prediction.
 pub const NOT_CALIBRATED: &str = "the calibration has a step for each filter";
-/// What the columns of a table of plans mean.
+/// Meaning of the columns of a table of plans.
 pub const ABOUT_ERRORS: &str = "e: the errors that single layers cause; √Σe² if they are perpendicular, Σe if they point the same way. predicted: the length of their \
      sum as vectors, √Σe² at least. measured: a pass over fresh inputs. All are relative L2 norms at the output, to f32. Where a layer has no \
      kernel for a plan's format, the next more exact one is taken.";
@@ -333,10 +333,10 @@ const EXPECTED_MS: ColumnSpec = ColumnSpec::number("expected_ms", "ms expected",
 const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
 const LAYERS: ColumnSpec = ColumnSpec::text("layers", "f32 tf32 f16 fp8 int8");
 
-/// The plans of a model: each format everywhere, and the one within the budget; or, explained, the latter.
+/// The plans of a model: each format everywhere, and the one within the budget; or an explanation of the latter.
 ///
 /// # Errors
-/// As [`Subject::calibrate`], [`Subject::costs`] and [`tried`].
+/// Same as [`Subject::calibrate`], [`Subject::costs`] and [`tried`].
 pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
     let subject = Subject::new(device, args.model)?;
     let calibration = subject.calibrate(device)?;
@@ -352,10 +352,10 @@ pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
     Ok(vec![layers, runner.plan().table(format!("launches of {title}"), took.as_deref())])
 }
 
-/// A row for each format everywhere, and for the plan within the budget.
+/// One row for each format everywhere, and one for the plan within the budget.
 ///
 /// # Errors
-/// As [`tried`].
+/// Same as [`tried`].
 pub fn plans(
     device: &Device,
     subject: &Subject,

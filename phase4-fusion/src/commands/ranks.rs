@@ -1,4 +1,5 @@
-//! `ranks`: every operation between ranks, on threads or processes, under a launcher or by itself; and what happens if one fails.
+//! `ranks`: every operation between ranks, on threads or processes, under a launcher or standalone; and the behaviour if one
+//! fails.
 
 use std::ffi::OsString;
 use std::num::NonZero;
@@ -16,10 +17,10 @@ use ranks::{Communicator, Launch, Options, Transport, World};
 
 use crate::collectives::{Collective, Outcome};
 
-/// Ranks of a run on the simulator, if nobody says how many.
+/// Default number of ranks on the simulator.
 const SIMULATED: NonZero<u32> = NonZero::new(4).expect("4 is not 0");
 
-/// Who takes part, and in what.
+/// Ranks that take part, and their work.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RanksArgs {
     /// Start this number of processes on this host, as torchrun would
@@ -58,11 +59,11 @@ enum FaultKind {
     Kill(usize),
     /// It waits for this time before its first step.
     Slow(Duration),
-    /// It asks for more memory than there is.
+    /// It requests more memory than there is.
     OutOfMemory,
-    /// It brings one value too many.
+    /// It contributes one value too many.
     Mismatch,
-    /// It never comes.
+    /// It never arrives.
     Absent,
 }
 
@@ -89,16 +90,16 @@ impl FromStr for Fault {
 }
 
 impl RanksArgs {
-    /// The place where the run is saved.
+    /// Path where the run is saved.
     pub fn save(&self) -> Option<&Path> {
         self.save.as_deref()
     }
 }
 
-/// Starts the ranks, or is one of them.
+/// Starts the ranks, or runs as one of them.
 ///
 /// # Errors
-/// [`Error::Ranks`] if one of them fails; what devices, files and the launcher's variables report.
+/// [`Error::Ranks`] if one of them fails; errors of devices, files and the launcher's variables.
 pub fn ranks(args: &RanksArgs, device: &DeviceArgs, shell: &mut Shell) -> Result<()> {
     if let Some(processes) = args.processes {
         return ranks::launch(&once_more(args, processes)?);
@@ -130,7 +131,7 @@ pub fn ranks(args: &RanksArgs, device: &DeviceArgs, shell: &mut Shell) -> Result
     shell.save(&record)
 }
 
-/// This very command without `--processes`, or the one that was given.
+/// This very command without `--processes`, or the given one.
 fn once_more(args: &RanksArgs, processes: usize) -> Result<Launch> {
     if let [program, rest @ ..] = args.command.as_slice() {
         return Ok(Launch { processes, program: program.into(), args: rest.to_vec() });
@@ -147,7 +148,7 @@ fn once_more(args: &RanksArgs, processes: usize) -> Result<Launch> {
     Ok(Launch { processes, program, args })
 }
 
-/// The device of a process: simulated, or the GPU with its number on the host, or the only one that it sees.
+/// The device of a process: simulated, or the GPU with its number on the host, or the only visible one.
 fn of_rank(args: &DeviceArgs, local_rank: usize) -> Result<Device> {
     let first = args.open()?;
     let base = match args.device {
@@ -173,7 +174,7 @@ fn of_threads(args: &DeviceArgs, threads: Option<u32>) -> Result<DeviceGroup> {
     DeviceArgs { device: DeviceChoice::Sims(count), ..*args }.open_group(None)
 }
 
-/// What rank 0 shows.
+/// Result shown by rank 0.
 struct Report {
     device: Device,
     table: Table,
@@ -237,7 +238,7 @@ fn work(args: &RanksArgs, ranks: &Communicator, in_a_process: bool) -> Result<Re
     Ok(Report { device: device.clone(), table: table.finish(), wrong })
 }
 
-/// What a rank tells the others: its device, then for each operation a line with its time and what is wrong.
+/// Message of a rank to the others: its device, then for each operation a line with its time and its errors.
 fn to_text(device: &str, outcomes: &[(Collective, Outcome)]) -> String {
     let line = |(_, outcome): &(Collective, Outcome)| {
         let ms = outcome.ms.map_or_else(String::new, |ms| ms.to_string());
@@ -246,7 +247,7 @@ fn to_text(device: &str, outcomes: &[(Collective, Outcome)]) -> String {
     device.to_owned() + &outcomes.iter().map(line).collect::<String>()
 }
 
-/// [`to_text`], read.
+/// [`to_text`], parsed.
 struct Shared {
     device: String,
     outcomes: Vec<(Option<f64>, Option<String>)>,

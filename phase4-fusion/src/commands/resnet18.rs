@@ -16,17 +16,17 @@ use crate::models::runner::Runner;
 
 /// Seed of the untrained parameters.
 const SEED: u64 = 18;
-/// Random images whose largest values int8 has bytes for, and their seed.
+/// Random images whose largest values set the steps of int8, and their seed.
 const CALIBRATED: usize = 2;
 const CALIBRATION: u64 = 19;
 
-/// What is planned, and what is shown of it.
+/// Settings of the plan and its output.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ResNet18Args {
     /// Show the plan: which layers become which kernel, and why; on a GPU, what each takes
     #[arg(long)]
     explain: bool,
-    /// What is computed with
+    /// Arithmetic of the model
     #[arg(long, value_name = "FORMAT", default_value = "f16")]
     precision: Arithmetic,
     /// Images in a batch
@@ -40,7 +40,7 @@ pub struct ResNet18Args {
 /// The plan of a network with these parameters for images of this shape; in int8 with steps for random images.
 ///
 /// # Errors
-/// As [`ResNet::load`], [`Graph::record`] and [`Plan::new`].
+/// Same as [`ResNet::load`], [`Graph::record`] and [`Plan::new`].
 pub fn plan(
     device: &Device,
     config: Config,
@@ -60,7 +60,7 @@ pub fn plan(
 /// [`plan`] in int8 with the steps of a calibration.
 ///
 /// # Errors
-/// As [`plan`].
+/// Same as [`plan`].
 pub fn plan_in_bytes(
     device: &Device,
     config: Config,
@@ -75,7 +75,7 @@ pub fn plan_in_bytes(
 /// The plan, or a pass of it over random images with untrained weights.
 ///
 /// # Errors
-/// As [`plan`] and [`Runner::infer`].
+/// Same as [`plan`] and [`Runner::infer`].
 pub fn resnet18(device: &Device, args: &ResNet18Args) -> Result<Table> {
     let side = args.size.unwrap_or(if device.is_sim() && !args.explain { 64 } else { 224 });
     let images = [args.batch, 3, side, side];
@@ -95,14 +95,14 @@ const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 const DIFFERENCE: ColumnSpec = ColumnSpec::number("of_largest", "max |Δ| of the largest", 6);
 const BOUND: ColumnSpec = ColumnSpec::number("bound", "allowed", 6);
 
-/// The plan; on a GPU, with what each launch takes.
+/// The plan; on a GPU, with the time of each launch.
 pub(super) fn explained(device: &Device, plan: Plan, title: String) -> Result<Table> {
     let mut runner = Runner::new(device, plan)?;
     let took = runner.milliseconds(&device.stream())?;
     Ok(runner.plan().table(title, took.as_deref()))
 }
 
-/// One pass of a plan, and how far it is from what the CPU says.
+/// One pass of a plan, and its difference from the CPU's result.
 pub(super) fn pass(device: &Device, plan: Plan, inputs: &[&Tensor], expected: &Tensor, title: String) -> Result<Table> {
     let stream = device.stream();
     let mut runner = Runner::new(device, plan)?;
@@ -115,7 +115,7 @@ pub(super) fn pass(device: &Device, plan: Plan, inputs: &[&Tensor], expected: &T
     Ok(table)
 }
 
-/// A pass beside the CPU's: `found` and `expected`, and what is allowed between them as a part of the largest.
+/// A pass compared with the CPU's: `found` and `expected`, and the tolerance relative to the largest value.
 pub(super) fn compared(
     title: String,
     launches: usize,

@@ -1,4 +1,4 @@
-//! `temporal`: a clip by the video U-Net with a memory, beside the whole computation.
+//! `temporal`: a clip by the video U-Net with a memory, compared with the whole computation.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::temporal::table::{COLUMNS, Case};
 /// Seed of the untrained parameters.
 const SEED: u64 = 8;
 
-/// What the deep part's rule counts.
+/// Unit that the deep part's rule counts.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Over {
     /// Steps of a frame.
@@ -29,13 +29,13 @@ fn up_to(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=most)
 }
 
-/// Which clip, by which network and rule.
+/// Clip, network and rule.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TemporalArgs {
     /// Size of the U-Net
     #[arg(long, default_value = "tiny", value_parser = PossibleValuesParser::new(Config::ALL.map(|(name, _)| name)))]
     config: String,
-    /// What is computed with
+    /// Arithmetic of the model
     #[arg(long, value_name = "FORMAT", default_value = "f16")]
     precision: Arithmetic,
     /// Number of frames [default: 60, or 3 on the simulator]
@@ -50,7 +50,7 @@ pub struct TemporalArgs {
     /// Run the deep part every N-th time only
     #[arg(long, value_name = "N", default_value = "2", value_parser = up_to(1000))]
     every: usize,
-    /// What --every counts
+    /// Unit that --every counts
     #[arg(long, default_value = "steps")]
     over: Over,
     /// The level that the deep part begins with, 1 to 3
@@ -70,10 +70,10 @@ pub struct TemporalArgs {
     out: Option<PathBuf>,
 }
 
-/// Makes the clip by the rule and, for comparison, as a whole in f32 and in the same arithmetic.
+/// Makes the clip by the rule and, for comparison, by the whole network in f32 and in the same arithmetic.
 ///
 /// # Errors
-/// As [`Case::make`] and [`write_frames`].
+/// Same as [`Case::make`] and [`write_frames`].
 pub fn temporal(device: &Device, args: &TemporalArgs) -> phase3_all_layers::Result<Table> {
     let (name, config) = Config::ALL.into_iter().find(|(name, _)| *name == args.config).unwrap_or(Config::ALL[0]);
     let [frames, steps, side] = if device.is_sim() { [3, 2, 8] } else { [60, 20, 64] };

@@ -20,7 +20,7 @@ const SEED: u64 = 8;
 /// The timestep of a pass.
 const STEP: f32 = 700.0;
 
-/// What is split, and what is shown of it.
+/// Settings of the split and its output.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TensorParallelArgs {
     /// Show the plan of the first device: which part of which layer becomes which kernel, and why
@@ -29,7 +29,7 @@ pub struct TensorParallelArgs {
     /// Devices to split the network over, at most [default: all]
     #[arg(long, value_name = "N")]
     pub gpus: Option<NonZeroUsize>,
-    /// What is computed with
+    /// Arithmetic of the model
     #[arg(long, value_name = "FORMAT", default_value = "f16")]
     precision: Arithmetic,
     /// Size of the U-Net
@@ -61,18 +61,18 @@ pub struct Frame {
     graph: Graph,
     x: Tensor,
     steps: Tensor,
-    /// What a pass gives.
+    /// Expected output of a pass.
     expected: Tensor,
-    /// By whom.
+    /// Implementation that computed it.
     by: &'static str,
 }
 
 impl Frame {
-    /// The network as it was recorded, and what it has to give: by the CPU for the smallest network, by a plan in f32 on `device` for
+    /// The recorded network, and its expected output: by the CPU for the smallest network, by a plan in f32 on `device` for
     /// others, which would take the CPU minutes.
     ///
     /// # Errors
-    /// As [`Config::graph`]; what the CPU or the plan reports.
+    /// Same as [`Config::graph`]; errors of the CPU or the plan.
     pub fn new(device: &Device, config: Config, latents: [usize; 4]) -> Result<Frame> {
         let parameters: Parameters = config.seeded(SEED);
         let graph = config.graph(&parameters, &latents)?;
@@ -90,16 +90,16 @@ impl Frame {
     /// A pass over all devices of a group: checked, and measured on GPUs.
     ///
     /// # Errors
-    /// As [`measure`].
+    /// Same as [`measure`].
     pub fn measure(&self, group: &DeviceGroup, arithmetic: Arithmetic) -> Result<Measured> {
         measure(group, arithmetic, &self.graph, &[&self.x, &self.steps], &self.expected)
     }
 }
 
-/// The plan of rank 0, or a pass over 1, 2, 4, … devices and all of them; and what is wrong in its results.
+/// The plan of rank 0, or a pass over 1, 2, 4, … devices and all of them; and the errors in its results.
 ///
 /// # Errors
-/// As [`split`], [`Plan::new`] and [`Frame::measure`].
+/// Same as [`split`], [`Plan::new`] and [`Frame::measure`].
 pub fn tensor_parallel(group: &DeviceGroup, args: &TensorParallelArgs) -> Result<(Table, Vec<String>)> {
     let side = args.size.unwrap_or(if group.is_sim() && !args.explain { 8 } else { 64 });
     let latents = [args.batch, INPUTS, side, side];

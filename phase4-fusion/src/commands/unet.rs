@@ -16,13 +16,13 @@ const SEED: u64 = 8;
 /// The timestep of a pass.
 const STEP: f32 = 700.0;
 
-/// What is planned, and what is shown of it.
+/// Settings of the plan and its output.
 #[derive(Clone, Debug, clap::Args)]
 pub struct UNetArgs {
     /// Show the plan: which layers become which kernel, and why; on a GPU, what each takes
     #[arg(long)]
     explain: bool,
-    /// What is computed with
+    /// Arithmetic of the model
     #[arg(long, value_name = "FORMAT", default_value = "f16")]
     precision: Arithmetic,
     /// Size of the U-Net
@@ -39,7 +39,7 @@ pub struct UNetArgs {
 /// The plan of a network with these parameters for latents \[N, 8, H, W\], and their timesteps \[N\] as its second input.
 ///
 /// # Errors
-/// As [`Config::graph`] and [`Plan::new`].
+/// Same as [`Config::graph`] and [`Plan::new`].
 pub fn plan(
     device: &Device,
     config: Config,
@@ -54,7 +54,7 @@ pub fn plan(
 /// The plan, or a pass of it over random latents with untrained weights.
 ///
 /// # Errors
-/// As [`plan`] and [`Runner::infer_all`](crate::models::runner::Runner::infer_all).
+/// Same as [`plan`] and [`Runner::infer_all`](crate::models::runner::Runner::infer_all).
 pub fn unet(device: &Device, args: &UNetArgs) -> Result<Table> {
     let side = args.size.unwrap_or(if device.is_sim() && !args.explain { 8 } else { 64 });
     let latents = [args.batch, INPUTS, side, side];
@@ -76,7 +76,7 @@ pub fn unet(device: &Device, args: &UNetArgs) -> Result<Table> {
 /// Phase 3's `video` with a plan in this arithmetic.
 ///
 /// # Errors
-/// As [`plan`], [`parameters`] and [`video_by`].
+/// Same as [`plan`], [`parameters`] and [`video_by`].
 pub fn video(device: &Device, args: &VideoArgs, arithmetic: Arithmetic) -> phase3_all_layers::Result<Table> {
     let ((name, config), options, weights) = (args.named(), args.options(device), args.weights.as_deref());
     let parameters = parameters(config, weights)?;

@@ -1,4 +1,4 @@
-//! Convolutions of few channels: the kernels of `conv_04_few_channels.cu`, by the steps along K that they have.
+//! Convolutions of few channels: the kernels of `conv_04_few_channels.cu`, by their number of steps along K.
 
 use bytemuck::{Pod, Zeroable};
 use common::device::{Module, Swizzle, TensorMapConfig};
@@ -16,7 +16,7 @@ const STEP_WORDS: usize = 8;
 /// Values in a row of a box.
 const BOX_LIMIT: usize = 256;
 
-/// The TMA starts at a multiple of so many bytes of a row; elsewhere it stops the kernel.
+/// The TMA starts at a multiple of this many bytes of a row; elsewhere it stops the kernel.
 const COPY_START: usize = 16;
 
 /// The kernels.
@@ -27,7 +27,7 @@ pub(super) struct FewChannels {
     tile: [usize; 2],
     /// Channels of the output per block.
     channels: usize,
-    /// Those of them that a warpgroup has: rows of 16 pixels.
+    /// Rows of 16 of those pixels per warpgroup.
     rows_of_group: usize,
     stages: usize,
     threads: u32,
@@ -38,7 +38,7 @@ pub(super) struct FewChannels {
 struct OfDepth {
     precision: Precision,
     steps: usize,
-    /// Bytes of shared memory beside the stages.
+    /// Bytes of shared memory besides the stages.
     shared: usize,
     kernel: Kernel,
 }
@@ -93,7 +93,7 @@ impl FewChannels {
         (self.tile[1] - 1) * layer.stride + layer.filter[2]
     }
 
-    /// The kernel with the fewest steps that has all words of a window.
+    /// The kernel with the fewest steps that covers all words of a window.
     fn of(&self, layer: &Size, precision: Precision) -> Option<&OfDepth> {
         let Size { filter: [_, c, r, s], .. } = *layer;
         let size = precision.input().size();
@@ -102,7 +102,7 @@ impl FewChannels {
         self.kernels.iter().filter(able).min_by_key(|of| of.steps)
     }
 
-    /// Why the kernels do not take a layer, if they do not.
+    /// Why the kernels do not support a layer, if they do not.
     pub(super) fn refusal(&self, layer: &Size, precision: Precision) -> Option<String> {
         let Size { input: [_, c, _, w], filter: [_, _, r, s], stride, .. } = *layer;
         let size = precision.input().size();
@@ -123,14 +123,14 @@ impl FewChannels {
         None
     }
 
-    /// Tiles of pixels, and those of channels.
+    /// Number of tiles of pixels, and of channels.
     fn tiles(&self, layer: &Size) -> Option<[usize; 2]> {
         let [n, k, p, q] = layer.output;
         let across = n.checked_mul(p.div_ceil(self.tile[1]))?.checked_mul(q.div_ceil(self.tile[0]))?;
         Some([across, k.div_ceil(self.channels)])
     }
 
-    /// The number of blocks for a layer: no more than can work at once, a whole number for each tile of channels.
+    /// The number of blocks for a layer: no more than can run at once, a whole number for each tile of channels.
     fn grid(&self, layer: &Size, room: usize) -> Option<u32> {
         let [across, channels] = self.tiles(layer)?;
         u32::try_from(across.min((room / channels).max(1)).checked_mul(channels)?).ok()

@@ -10,8 +10,8 @@
 //! | `step03_slices` | `conv_03_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
 //! | `step04_few_channels` | `conv_04_few_channels.cu` | K is rows of windows; threads pick A's fragments out of the image's rows |
 //!
-//! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by the layer. Bytes have
-//! a kernel of their own, [`s8`].
+//! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by layer. Bytes have
+//! their own kernel, [`s8`].
 
 use bench::ladder;
 use common::device::{Swizzle, TensorMapConfig, TensorWindow};
@@ -42,7 +42,7 @@ pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
 
-/// What a step's kernels take.
+/// Operands of a step's kernels.
 #[derive(Clone, Copy, Debug)]
 pub enum Method {
     /// Whole steps of channels of a tap: the tiles that the step chooses from.
@@ -52,7 +52,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The tiles that it chooses from.
+    /// The tiles that the step chooses from.
     pub fn shapes(&self) -> &'static [TileShape] {
         match self {
             Method::Tiles(shapes) => shapes,
@@ -67,8 +67,8 @@ impl ladder::Method for Method {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0; [`Error::NoSuchConstant`] if the kernel file
-    /// does not name its tiles' sizes.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0; [`Error::NoSuchConstant`] if the
+    /// kernel file does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Conv> {
         let module = device.load(&step.source)?;
         let name = |precision: Precision| format!("conv_{precision}");
@@ -103,7 +103,7 @@ impl Tuned {
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
-    /// As [`Step::load`].
+    /// Same as [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
@@ -112,12 +112,12 @@ impl Tuned {
         Ok(Tuned(Conv { name: "tuned", tiles, few_channels }))
     }
 
-    /// The tile that is chosen for a layer on a GPU with this many SMs.
+    /// The tile chosen for a layer on a GPU with this many SMs.
     pub fn choice(&self, layer: &Size, precision: Precision, processors: usize) -> Option<ChosenTile> {
         self.0.tiles.choose_for(&layer.work(precision), precision, processors).map(LoadedTile::chosen)
     }
 
-    /// What [`Tuned::launch`] takes for a layer on its device, or why no kernel takes it.
+    /// Choice of [`Tuned::launch`] for a layer on its device, or why no kernel supports it.
     ///
     /// # Errors
     /// The reason, in words.
@@ -128,7 +128,7 @@ impl Tuned {
     /// [`Conv::launch`] with the tile that fits.
     ///
     /// # Errors
-    /// As [`Conv::launch`].
+    /// Same as [`Conv::launch`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -153,7 +153,7 @@ pub struct Size {
     pub output: [usize; 4],
     /// Stride and padding, in both dimensions.
     pub stride: usize,
-    /// As above.
+    /// Same as above.
     pub padding: usize,
 }
 
@@ -173,7 +173,7 @@ impl Size {
         n * p * q
     }
 
-    /// Values that a pixel of the output is made of: R · S · C.
+    /// Number of input values per pixel of the output: R · S · C.
     fn depth(&self) -> usize {
         let [_, c, r, s] = self.filter;
         c * r * s
@@ -186,7 +186,7 @@ impl Size {
 }
 
 impl Conv {
-    /// The same with one of its tiles alone, whatever the layer; `None` if it does not have that.
+    /// The same with only one of its tiles, whatever the layer; `None` if it does not have that tile.
     pub fn with_tile(&self, name: &str) -> Option<Conv> {
         Some(Conv { tiles: self.tiles.only(name)?, few_channels: None, ..*self })
     }
@@ -198,7 +198,7 @@ impl Conv {
         self
     }
 
-    /// The names of its tiles, as the kernel file has them.
+    /// The names of its tiles in the kernel file.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
         self.tiles.names()
     }
@@ -208,9 +208,9 @@ impl Conv {
     /// shift are \[K\] of f32, its residual and later image are \[N, K, P, Q\] of y's type in NHWC.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the kernels do not take
-    /// this type, this number of channels, groups, dilation, or different strides or paddings in x and y;
-    /// [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match; [`Error::Unsupported`] with the reason if the kernels do not support this
+    /// type, this number of channels, groups, dilation, or different strides or paddings in x and y; [`Error::ElementType`],
+    /// [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -281,7 +281,7 @@ impl Conv {
     }
 }
 
-/// What a layer is computed with.
+/// Kernel that computes a layer.
 enum Plan<'t> {
     Tile { work: Work, tile: &'t LoadedTile<Precision>, blocks: usize },
     FewChannels(&'t FewChannels),
@@ -295,7 +295,7 @@ const FEW_CHANNELS: &str = "few channels";
 pub struct Choice {
     /// `64×128` or, with slices, `64×64/8`.
     pub kernel: String,
-    /// What of the layer led to it.
+    /// Property of the layer that led to it.
     pub why: String,
 }
 
@@ -320,7 +320,7 @@ impl Plan<'_> {
     }
 }
 
-/// Why no kernel takes a layer, if so.
+/// Why no kernel supports a layer, if so.
 fn refusal(layer: &Size, params: Conv2dParams, precision: Precision) -> Option<String> {
     let Size { input: [.., h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
     let rows_of_output = 16 / precision.output().size();
@@ -341,7 +341,7 @@ fn refusal(layer: &Size, params: Conv2dParams, precision: Precision) -> Option<S
     (sizes.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count to {LARGEST}"))
 }
 
-/// Why the steps that take whole steps of channels do not take a layer, if they do not.
+/// Why the steps that take whole steps of channels do not support a layer, if they do not.
 fn refusal_of_tiles(layer: &Size, precision: Precision) -> Option<String> {
     let [_, c, r, s] = layer.filter;
     let columns = ROW_BYTES / precision.input().size();
@@ -349,7 +349,7 @@ fn refusal_of_tiles(layer: &Size, precision: Precision) -> Option<String> {
         .then(|| format!("a step takes {columns} channels of a tap, so C must be a multiple of {columns}"))
 }
 
-/// What a launch reads.
+/// Inputs of a launch.
 struct Operands<'a> {
     stream: &'a Stream,
     x: &'a Tensor,

@@ -1,4 +1,4 @@
-//! Convolutions with what they must give, for tests and tables.
+//! Convolutions with their expected results, for tests and tables.
 
 use bench::ladder::{Expected, positions};
 use common::check::{Mismatch, Report};
@@ -8,16 +8,16 @@ use common::reference::{self, Conv2dParams, Reference, TensorGemm};
 use super::Size;
 use crate::gemm::{Activation, Columns, Epilogue, Later, Precision};
 
-/// What follows the convolution, by name.
+/// Operations that follow the convolution, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Finish {
-    /// Times the sum; 0 stands for 1.
+    /// Factor of the sum; 0 stands for 1.
     pub alpha: f32,
     /// Whether there are a scale and a shift, as BatchNorm's.
     pub scale_shift: bool,
-    /// Whether something is added.
+    /// Whether a residual is added.
     pub residual: bool,
-    /// Applied to that.
+    /// Applied to the result so far.
     pub activation: Activation,
     /// Whether another image and a value per image and channel are added last.
     pub later: bool,
@@ -49,14 +49,15 @@ pub struct ConvProblem {
 const FIRST: usize = 3;
 const MORE: usize = 5;
 
-/// Outputs that are compared where a whole f64 reference would take too long.
+/// Number of outputs compared where a whole f64 reference would take too long.
 const PIXELS: usize = 256;
 
 impl ConvProblem {
-    /// Of distinct values in (−1, 1), rounded to the type. The reference takes the windows of each pixel as a row of a matrix.
+    /// A problem of distinct values in (−1, 1), rounded to the type. The reference treats the windows of each pixel as a row of a
+    /// matrix.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another; what the device reports.
+    /// [`Error::Shape`] if the shapes do not match; errors of the device.
     pub fn seeded(
         device: &Device,
         input: [usize; 4],
@@ -91,7 +92,7 @@ impl ConvProblem {
         })
     }
 
-    /// A place for the output.
+    /// Memory for the output.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -116,13 +117,14 @@ impl ConvProblem {
     /// Compares an output.
     ///
     /// # Errors
-    /// What the device reports; inside, what is wrong.
+    /// Errors of the device; the inner result holds the mismatch.
     pub fn check(&self, y: &Tensor) -> Result<Result<Report, Mismatch>> {
         Ok(self.expected.check(&y.to_f64()?))
     }
 }
 
-/// What the convolution gives, in NHWC: the rows of a matrix of windows times the filters, for all pixels or for a sample.
+/// Expected result of the convolution, in NHWC: the rows of a matrix of windows times the filters, for all pixels or for a
+/// sample.
 fn expected(
     layer: &Size,
     [x, w, residual]: [&Tensor; 3],

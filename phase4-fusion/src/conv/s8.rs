@@ -1,4 +1,5 @@
-//! Convolutions of 8-bit integers, apart from the ladder: they have steps of values and not only types. Compute capability 9.0 and up.
+//! Convolutions of 8-bit integers, separate from the ladder: they have steps of values, not only types. Compute capability 9.0
+//! and up.
 //!
 //! Hypothesis: bytes are half of f16's, and tensor cores multiply twice as many of them per cycle; sums in i32 lose nothing. Change:
 //! `conv_05_s8.cu`, products by `mma.sync` whose epilogue makes bytes of the sums again, so that a network stays in bytes.
@@ -19,19 +20,19 @@ pub static SOURCE: KernelSource = kernel_source!("conv_05_s8");
 const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
 /// Channels of a copy of 16 bytes.
 pub const CHANNELS: usize = 16;
-/// Blocks per SM from which the larger tile is worth it.
+/// Blocks per SM from which the larger tile pays.
 const BUSY: f64 = 0.7;
 
-/// What is done to each sum: activation(scale · sum + shift + residual_scale · residual).
+/// Epilogue of each sum: activation(scale · sum + shift + residual_scale · residual).
 #[derive(Clone, Copy, Debug)]
 pub struct Finish<'a> {
-    /// \[K\] of f32, times each channel.
+    /// \[K\] of f32, factor of each channel.
     pub scale: &'a Tensor,
     /// \[K\] of f32, added to each channel.
     pub shift: &'a Tensor,
     /// \[N, K, P, Q\] of i8 in NHWC, and its factor.
     pub residual: Option<(&'a Tensor, f32)>,
-    /// Whether what is negative becomes 0.
+    /// Whether negative values become 0.
     pub relu: bool,
 }
 
@@ -73,7 +74,7 @@ impl ConvS8 {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0.
     pub fn load(device: &Device) -> Result<ConvS8> {
         ConvS8::load_from(device, &SOURCE)
     }
@@ -81,7 +82,7 @@ impl ConvS8 {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`ConvS8::load`].
+    /// Same as [`ConvS8::load`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<ConvS8> {
         let module = device.load(source)?;
         let tile = |(name, suffix): (&'static str, &str)| {
@@ -100,13 +101,13 @@ impl ConvS8 {
         Ok(ConvS8 { tiles, quantize: module.kernel("quantize_f16")?, processors: processors(device) })
     }
 
-    /// The same with one of its tiles alone; `None` if it does not have that.
+    /// The same with only one of its tiles; `None` if it does not have that tile.
     pub fn with_tile(&self, name: &str) -> Option<ConvS8> {
         let tile = self.tiles.iter().find(|tile| tile.name == name)?.clone();
         Some(ConvS8 { tiles: vec![tile], ..self.clone() })
     }
 
-    /// The names of its tiles, as the kernel file has them.
+    /// The names of its tiles in the kernel file.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
         self.tiles.iter().map(|tile| tile.name)
     }
@@ -128,11 +129,11 @@ impl ConvS8 {
         Ok(format!("{}×{}", tile.sizes[0], tile.sizes[1]))
     }
 
-    /// Queues the convolution of `x` \[N, C, H, W\] with `w` \[K, C, R, S\], both of i8, with this finish, into `y` \[N, K, P, Q\] of
-    /// i8, rounded to the nearest even and cut off at −128 and 127, or of f16; all in NHWC on the stream's device.
+    /// Queues the convolution of `x` \[N, C, H, W\] with `w` \[K, C, R, S\], both of i8, with this finish, into `y` \[N, K, P,
+    /// Q\] of i8, rounded to the nearest even and clamped to −128 and 127, or of f16; all in NHWC on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason, such as channels that are no
+    /// [`Error::Shape`] if the shapes do not match; [`Error::Unsupported`] with the reason, such as channels that are not a
     /// multiple of 16; [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the host,
     /// [`Error::WrongDevice`].
     pub fn launch(
@@ -161,11 +162,11 @@ impl ConvS8 {
         }
     }
 
-    /// Queues `x` of f16, in units of `step`, into `y` of i8 and its shape, rounded to the nearest even and cut off at −128 and 127;
-    /// both in NHWC with a multiple of 16 channels.
+    /// Queues `x` of f16, in units of `step`, into `y` of i8 and its shape, rounded to the nearest even and clamped to −128 and
+    /// 127; both in NHWC with a multiple of 16 channels.
     ///
     /// # Errors
-    /// As [`ConvS8::launch`].
+    /// Same as [`ConvS8::launch`].
     pub fn quantize(&self, stream: &Stream, x: &Tensor, step: f32, y: &mut Tensor) -> Result<()> {
         const WHAT: &str = "quantisation";
         const THREADS: u32 = 256;
@@ -199,7 +200,7 @@ fn grid(tile: &Tile, layer: &Size) -> [usize; 2] {
     [layer.pixels().div_ceil(tile.sizes[0]), layer.filter[0].div_ceil(tile.sizes[1])]
 }
 
-/// Why no kernel takes a layer, if so.
+/// Why no kernel supports a layer, if so.
 fn refusal(layer: &Size, params: Conv2dParams) -> Option<String> {
     let Size { input: [n, c, h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
     if params.groups != 1 || params.dilation != [1, 1] {

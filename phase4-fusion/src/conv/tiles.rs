@@ -27,7 +27,7 @@ pub(super) const CUT: &[TileShape] = &[
 ];
 
 impl Size {
-    /// The layer as a product: a row per pixel of the output, a column per channel of it.
+    /// The layer as a product: one row per pixel of the output, one column per channel of it.
     pub(super) fn work(&self, precision: Precision) -> Work {
         let along_k = ROW_BYTES / precision.input().size();
         Work { rows: self.pixels(), columns: self.filter[0], steps: self.depth() / along_k }

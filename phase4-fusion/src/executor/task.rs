@@ -28,7 +28,7 @@ impl Kind {
     /// All of them, in the kernel's order.
     pub const ALL: [Kind; 4] = [Kind::Product, Kind::Attention, Kind::Pointwise, Kind::Embedding];
 
-    /// As tables call it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Product => "product",

@@ -1,8 +1,8 @@
 //! The gradients of y = relu(x·Wᵀ + bias) on tensor cores, in tf32.
 //!
-//! wgmma reads tf32 along K alone, from both operands. dx = g·W runs along the outputs, so W is needed as \[in, out\]; dW = gᵀ·x runs
-//! along the batch, so g and x are needed as \[out, batch\] and \[in, batch\]. The kernel that applies the mask writes g in both
-//! layouts, as it has each tile in shared memory anyway; W and x take a pass each.
+//! wgmma reads tf32 only along K, from both operands. dx = g·W runs along the outputs, so W is needed as \[in, out\]; dW = gᵀ·x
+//! runs along the batch, so g and x are needed as \[out, batch\] and \[in, batch\]. The kernel that applies the mask writes g in
+//! both layouts, as it has each tile in shared memory anyway; W and x take a pass each.
 
 use common::prelude::*;
 use phase2_conv_bn::linear::backward::{Gradients, Pass};
@@ -17,7 +17,7 @@ pub struct Backward {
     product: Tuned,
 }
 
-/// What lies between the kernels.
+/// Intermediate results between the kernels.
 #[derive(Debug)]
 pub struct Workspace {
     masked: MaskedGradient,
@@ -34,7 +34,7 @@ impl Backward {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Tuned::load`].
+    /// Same as [`Tuned::load`].
     pub fn load(device: &Device) -> Result<Backward> {
         Ok(Backward { mask: Mask::load(device)?, product: Tuned::load(device)? })
     }
@@ -62,7 +62,7 @@ impl Backward {
     /// Queues all three gradients, all f32 on the stream's device; nothing is allocated.
     ///
     /// # Errors
-    /// As [`Mask::launch`] and [`crate::gemm::Gemm::launch`]: batch, in and out have to be multiples of 4.
+    /// Same as [`Mask::launch`] and [`crate::gemm::Gemm::launch`]: batch, in and out must be multiples of 4.
     pub fn launch(
         &self,
         stream: &Stream,

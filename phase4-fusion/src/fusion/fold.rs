@@ -1,4 +1,4 @@
-//! BatchNorm in a convolution's weights, or in its epilogue: the same launch, and what each does to the values.
+//! BatchNorm in a convolution's weights, or in its epilogue: one launch either way, with different effects on the values.
 //!
 //! Both are one launch. Folded, the weights are w · scale, rounded once more, and the vector of scales is not read: 4 bytes per
 //! channel. In the epilogue the weights stay what they were, and the sum in f32 is scaled. The two differ where w · scale leaves the
@@ -16,9 +16,9 @@ use crate::models::parameters::{rounded, scaled};
 /// Where BatchNorm's scale is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleIn {
-    /// To the sums. In f32, whose convolutions (phase 2) have an epilogue without a scale, that is a pass of its own.
+    /// On the sums. In f32, whose convolutions (phase 2) have an epilogue without a scale, that is a separate pass.
     Epilogue,
-    /// To the weights, beforehand.
+    /// On the weights, beforehand.
     Weights,
 }
 
@@ -30,18 +30,18 @@ pub struct FoldProblem {
     scale: Tensor,
     shift: Tensor,
     params: Conv2dParams,
-    /// \[N, K, P, Q\], not rounded anywhere.
+    /// \[N, K, P, Q\], unrounded.
     exact: Vec<f64>,
     output: Vec<usize>,
-    /// The largest sum of magnitudes of a sum's products.
+    /// Largest sum of the magnitudes of a sum's products.
     magnitude: f64,
-    /// The largest sum of magnitudes of a window's values.
+    /// Largest sum of the magnitudes of a window's values.
     window: f64,
 }
 
 impl FoldProblem {
-    /// `channels` to as many, on one image of `size` × `size`: weights as He et al. initialise them, scales around `typical` and
-    /// shifts as large.
+    /// `channels` to as many, on one image of `size` × `size`: weights initialised as by He et al., scales around `typical` and
+    /// shifts of the same size.
     ///
     /// # Errors
     /// None: the shapes fit.
@@ -71,7 +71,7 @@ impl FoldProblem {
     /// The results of a convolution on the device, \[N, K, P, Q\] in row-major order.
     ///
     /// # Errors
-    /// What the device reports; [`Error::Unsupported`] for tensor cores before compute capability 9.0.
+    /// Errors of the device; [`Error::Unsupported`] for tensor cores before compute capability 9.0.
     pub fn run(&self, device: &Device, arithmetic: Arithmetic, scale_in: ScaleIn) -> Result<Vec<f64>> {
         let weights = match scale_in {
             ScaleIn::Epilogue => self.w.to_type(ElementType::F32)?,
@@ -122,7 +122,7 @@ impl FoldProblem {
         y.to_host()?.to_format(MemoryFormat::Nchw)?.to_f64()
     }
 
-    /// How far results are from the exact ones at most, each in units of its channel's scale; NaN counts as infinitely far.
+    /// Maximum difference of results from the exact ones, each in units of its channel's scale; NaN counts as infinite.
     ///
     /// # Errors
     /// None: the scales are on the host.
@@ -135,7 +135,7 @@ impl FoldProblem {
         Ok(each.fold(0.0, f64::max))
     }
 
-    /// What [`FoldProblem::difference`] may be at most: the rounding of each weight, relative to it or, below the type's smallest
+    /// Maximum allowed [`FoldProblem::difference`]: the rounding of each weight, relative to it or, below the type's smallest
     /// power of two with full precision, to that; of the sums, in f32; and of the result.
     pub fn allowed(&self, arithmetic: Arithmetic, scale_in: ScaleIn) -> f64 {
         let (weights, smallest) = match arithmetic {

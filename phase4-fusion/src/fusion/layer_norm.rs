@@ -1,9 +1,9 @@
-//! LayerNorm and the linear layer that follows it in one launch, and how far the values move by that.
+//! LayerNorm and the linear layer that follows it in one launch, and the effect on the values.
 //!
-//! LayerNorm(x)·Wᵀ + b is r · (x·W'ᵀ − μ · c) + b' with W' = W · γ, c the sums of the rows of W' and b' = b + W·β: all of it known
-//! before there is an x. The product's consumers add up the rows of x on their way to the tensor cores (`fusion_03_layer_norm.cu`).
+//! LayerNorm(x)·Wᵀ + b is r · (x·W'ᵀ − μ · c) + b' with W' = W · γ, c the sums of the rows of W' and b' = b + W·β: all of it
+//! known before x. The product's consumers add up the rows of x on their way to the tensor cores (`fusion_03_layer_norm.cu`).
 //!
-//! c is made of W' as it was rounded. So a row of equal values gives b' whatever W' is: the roundings cancel with the mean.
+//! c is computed from the rounded W'. So a row of equal values gives b' whatever W' is: the roundings cancel with the mean.
 
 use bench::ladder::{Expected, positions};
 use common::prelude::*;
@@ -15,11 +15,11 @@ use crate::gemm::{self, Activation, Epilogue, LARGEST, Layout, OUT_ROWS, Precisi
 use crate::models::parameters::rounded;
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
-/// In the order in which they are asked whether they fit.
+/// In the order in which they are tried.
 const SHAPES: [TileShape; 3] =
     [TileShape::new("Square160", "_128x160"), TileShape::new("Square", "_128x128"), TileShape::new("Small", "_64x64")];
 
-/// What the kernels multiply.
+/// Types that the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
 
 /// The kernels, loaded.
@@ -40,11 +40,11 @@ pub struct FoldedLinear {
 }
 
 impl FoldedLinear {
-    /// Of `weight` \[N, K\] and `bias` \[N\], with `gamma` and `beta` \[K\] of the norm; all on the host, as is the result. Sums are
-    /// computed in f64.
+    /// Folds `weight` \[N, K\] and `bias` \[N\] with `gamma` and `beta` \[K\] of the norm; all on the host, as is the result.
+    /// Sums are computed in f64.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Invalid`] if one is not on the host.
+    /// [`Error::Shape`] if the shapes do not match, [`Error::Invalid`] if one is not on the host.
     pub fn new(
         weight: &Tensor,
         bias: &Tensor,
@@ -74,7 +74,7 @@ impl FoldedLinear {
     /// A copy on `device`.
     ///
     /// # Errors
-    /// As [`Tensor::to_device`].
+    /// Same as [`Tensor::to_device`].
     pub fn to_device(&self, device: &Device) -> Result<FoldedLinear> {
         Ok(FoldedLinear {
             weight: self.weight.to_device(device)?,
@@ -91,7 +91,7 @@ impl LayerNormLinear {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0.
     pub fn load(device: &Device) -> Result<LayerNormLinear> {
         LayerNormLinear::load_from(device, &LayerNormLinear::SOURCE)
     }
@@ -99,19 +99,19 @@ impl LayerNormLinear {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`LayerNormLinear::load`].
+    /// Same as [`LayerNormLinear::load`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<LayerNormLinear> {
         let module = device.load(source)?;
         let name = |precision: Precision| format!("layer_norm_linear_{precision}");
         Ok(LayerNormLinear { tiles: Tiles::load(device, &module, &SHAPES, "F16", &PRECISIONS, name)? })
     }
 
-    /// The same with one of its tiles alone; `None` if it does not have that.
+    /// The same with only one of its tiles; `None` if it does not have that tile.
     pub fn with_tile(&self, name: &str) -> Option<LayerNormLinear> {
         Some(LayerNormLinear { tiles: self.tiles.only(name)? })
     }
 
-    /// The names of its tiles, as the kernel file has them.
+    /// The names of its tiles in the kernel file.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
         self.tiles.names()
     }
@@ -120,7 +120,7 @@ impl LayerNormLinear {
     /// on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the kernels do not take this
+    /// [`Error::Shape`] if the shapes do not match; [`Error::Unsupported`] with the reason if the kernels do not support this
     /// type or size; [`Error::ElementType`] if y or the weight has another type, [`Error::Invalid`] if a tensor is on the host,
     /// [`Error::WrongDevice`].
     pub fn launch(
@@ -166,7 +166,7 @@ impl LayerNormLinear {
     }
 }
 
-/// What a launch reads.
+/// Inputs of a launch.
 struct Call<'a> {
     stream: &'a Stream,
     x: &'a Tensor,
@@ -212,16 +212,16 @@ impl Call<'_> {
 /// How the norm is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By a kernel of its own: x̂ is rounded, then multiplied.
+    /// By a separate kernel: x̂ is rounded, then multiplied.
     Separate,
-    /// Behind the product.
+    /// After the product.
     Fused,
 }
 
-/// A LayerNorm and a linear layer of random values, and what they must give.
+/// A LayerNorm and a linear layer of random values, and their expected results.
 #[derive(Debug)]
 pub struct LayerNormProblem {
-    /// \[M, K\], in f16 or f32: what both ways read. Its rows have different means and deviations.
+    /// \[M, K\], in f16 or f32: the input of both ways. Its rows have different means and deviations.
     pub x: Tensor,
     /// \[K\] each: the norm's weight and bias.
     pub norm: [Tensor; 2],
@@ -238,7 +238,7 @@ pub struct LayerNormProblem {
     first_away: f64,
 }
 
-/// Outputs that are compared where all would take too long.
+/// Number of outputs compared where all would take too long.
 const SAMPLE: usize = 1 << 12;
 
 impl LayerNormProblem {
@@ -328,7 +328,7 @@ impl LayerNormProblem {
         Ok(LayerNormProblem { exact, magnitudes, first_away, ..self })
     }
 
-    /// What results must be, and how far off they may be (`LayerNormProblem::tolerance`).
+    /// Expected results, and their tolerance (`LayerNormProblem::tolerance`).
     ///
     /// # Errors
     /// None: the sample is one of the outputs.
@@ -344,7 +344,7 @@ impl LayerNormProblem {
         Ok(expected.within(self.tolerance(way)))
     }
 
-    /// What the roundings can amount to:
+    /// Upper bound of the roundings:
     ///
     /// - each weight's, and each x̂'s where it is stored: of the magnitudes of x̂·W. tf32 cuts x̂ off, by twice a rounding;
     /// - what tf32 cuts off of x, where x itself is multiplied: of the magnitudes of r · x·W', which grow with |μ| · r;
@@ -373,10 +373,10 @@ impl LayerNormProblem {
         common::check::Tolerance::new(absolute * (1.0 + result) + 2f64.powi(-25), result)
     }
 
-    /// y of a device, poisoned first.
+    /// Result y on a device, poisoned first.
     ///
     /// # Errors
-    /// What the device reports; [`Error::Unsupported`] before compute capability 9.0.
+    /// Errors of the device; [`Error::Unsupported`] before compute capability 9.0.
     pub fn run(&self, device: &Device, way: Way) -> Result<Tensor> {
         match way {
             Way::Separate => {
@@ -389,10 +389,10 @@ impl LayerNormProblem {
         }
     }
 
-    /// y of these kernels, poisoned first.
+    /// Result y of these kernels, poisoned first.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn run_by(&self, device: &Device, kernels: &LayerNormLinear) -> Result<Tensor> {
         let (x, linear, mut y) = (self.x.to_device(device)?, self.folded()?.to_device(device)?, self.output(device)?);
         kernels.launch(&device.stream(), &x, &linear, self.eps, Activation::None, &mut y)?;
@@ -408,7 +408,7 @@ impl LayerNormProblem {
         FoldedLinear::new(w, b, [gamma, beta], self.precision)
     }
 
-    /// A place for y, with NaN in it.
+    /// Memory for y, filled with NaN.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -433,10 +433,10 @@ pub struct SeparateOperands {
 }
 
 impl SeparateOperands {
-    /// Of a problem.
+    /// Operands of a problem.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn new(problem: &LayerNormProblem, device: &Device) -> Result<SeparateOperands> {
         let ([gamma, beta], [w, b]) = (&problem.norm, &problem.linear);
         Ok(SeparateOperands {
@@ -450,7 +450,7 @@ impl SeparateOperands {
         })
     }
 
-    /// A place for x̂.
+    /// Memory for x̂.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -461,7 +461,7 @@ impl SeparateOperands {
     /// Queues both launches.
     ///
     /// # Errors
-    /// As [`gemm::Gemm::launch`].
+    /// Same as [`gemm::Gemm::launch`].
     pub fn launch(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! Fusion: the diffusion step in one pass, the passes that an epilogue saves, and what folding does to values.
+//! Fusion: the diffusion step in one pass, the passes that an epilogue saves, and the effect of folding on values.
 
 use bytemuck::{Pod, Zeroable};
 use common::limits::fits_i32;
@@ -40,7 +40,7 @@ impl DiffusionStep {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<DiffusionStep> {
         DiffusionStep::load_from(device, &DiffusionStep::SOURCE)
     }
@@ -48,7 +48,7 @@ impl DiffusionStep {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<DiffusionStep> {
         let module = device.load(source)?;
         let threads = module.constant("THREADS")? as u32;
@@ -81,7 +81,7 @@ impl DiffusionStep {
     }
 }
 
-/// What an epilogue does, a pass over memory for each part of it; the product of silu(a + b·c); and LayerNorm.
+/// Separate passes over memory for each part of an epilogue; the product of silu(a + b·c); and LayerNorm.
 #[derive(Clone, Debug)]
 pub struct Separate {
     scale_shift: Kernel,
@@ -102,7 +102,7 @@ impl Separate {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Separate> {
         let module = device.load(&Separate::SOURCE)?;
         let kernel = |name| module.kernel(name);
@@ -119,7 +119,7 @@ impl Separate {
         })
     }
 
-    /// The passes that an epilogue takes: one for a scale or a shift, one for a residual, one for an activation.
+    /// Number of passes that an epilogue replaces: one for a scale or a shift, one for a residual, one for an activation.
     pub fn passes(epilogue: &Epilogue<'_>) -> usize {
         let scaled = epilogue.scale.is_some() || epilogue.shift.is_some();
         let activated = epilogue.activation != Activation::None;
@@ -130,9 +130,9 @@ impl Separate {
     /// `channels` values; each pass rounds to f16.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for an epilogue with one of scale and shift alone or with a factor alpha;
-    /// [`Error::Shape`] if the number of values is no multiple of 8; [`Error::ElementType`], [`Error::WrongDevice`],
-    /// [`Error::Invalid`] if a tensor is on the host.
+    /// [`Error::Unsupported`] for an epilogue with only one of scale and shift or with a factor alpha; [`Error::Shape`] if the
+    /// number of values is not a multiple of 8; [`Error::ElementType`], [`Error::WrongDevice`], [`Error::Invalid`] if a tensor is
+    /// on the host.
     pub fn launch(&self, stream: &Stream, epilogue: &Epilogue<'_>, channels: usize, x: &mut Tensor) -> Result<()> {
         let format = x.format();
         let n = fits_i32("the separate epilogue", "the number of values", Some(x.len()))?.unsigned_abs();
@@ -183,7 +183,7 @@ impl Separate {
     /// Queues `b`·`c` into `y`, value by value: all of one shape, f32 and on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes differ or the number of values is no multiple of 4; [`Error::WrongDevice`],
+    /// [`Error::Shape`] if the shapes differ or the number of values is not a multiple of 4; [`Error::WrongDevice`],
     /// [`Error::Invalid`] if a tensor is on the host.
     pub fn multiply(&self, stream: &Stream, b: &Tensor, c: &Tensor, y: &mut Tensor) -> Result<()> {
         c.expect_shape("multiply's c", b.shape())?;
@@ -198,10 +198,10 @@ impl Separate {
         unsafe { launch.launch(LaunchConfig::linear(n / 4, self.threads)) }
     }
 
-    /// Queues the LayerNorm of the rows of `x` \[rows, columns\] into `y`, both f16 and on the stream's device as the norm is.
+    /// Queues the LayerNorm of the rows of `x` \[rows, columns\] into `y`, both f16 and, like the norm, on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit or the number of columns is no multiple of 8; [`Error::ElementType`],
+    /// [`Error::Shape`] if the shapes do not fit or the number of columns is not a multiple of 8; [`Error::ElementType`],
     /// [`Error::WrongDevice`], [`Error::Invalid`] if a tensor is on the host.
     pub fn layer_norm(&self, stream: &Stream, x: &Tensor, norm: &LayerNorm<'_>, y: &mut Tensor) -> Result<()> {
         let [rows, columns] = x.dims("LayerNorm's x")?;

@@ -1,5 +1,5 @@
-//! A convolution 3 × 3 of an upsampled image and, if there is one, a skip connection, without either the upsampled image or the two
-//! joined in memory: `fusion_04_upsample.cu`.
+//! A convolution 3 × 3 of an upsampled image and, optionally, a skip connection, with neither the upsampled image nor the
+//! concatenation in memory: `fusion_04_upsample.cu`.
 
 use bench::ladder::{Expected, positions};
 use bytemuck::{Pod, Zeroable};
@@ -14,7 +14,7 @@ use crate::gemm::{Activation, Epilogue, LARGEST, Later, Precision, ROW_BYTES, bo
 use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
-/// In the order in which they are asked whether they fit.
+/// In the order in which they are tried.
 const SHAPES: [TileShape; 4] = [
     TileShape::new("Large160", "_256x160"),
     TileShape::new("Square160", "_128x160"),
@@ -22,7 +22,7 @@ const SHAPES: [TileShape; 4] = [
     TileShape::new("Small", "_64x64"),
 ];
 
-/// What the kernels multiply.
+/// Types that the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
 
 /// Parities of a pixel: of its row and its column.
@@ -53,7 +53,7 @@ impl UpsampleConv {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0.
     pub fn load(device: &Device) -> Result<UpsampleConv> {
         UpsampleConv::load_from(device, &UpsampleConv::SOURCE)
     }
@@ -61,19 +61,19 @@ impl UpsampleConv {
     /// The same from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`UpsampleConv::load`].
+    /// Same as [`UpsampleConv::load`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<UpsampleConv> {
         let module = device.load(source)?;
         let name = |precision: Precision| format!("upsample_{precision}");
         Ok(UpsampleConv { tiles: Tiles::load(device, &module, &SHAPES, "F16", &PRECISIONS, name)? })
     }
 
-    /// The same with one of its tiles alone; `None` if it does not have that.
+    /// The same with only one of its tiles; `None` if it does not have that tile.
     pub fn with_tile(&self, name: &str) -> Option<UpsampleConv> {
         Some(UpsampleConv { tiles: self.tiles.only(name)? })
     }
 
-    /// The names of its tiles, as the kernel file has them.
+    /// The names of its tiles in the kernel file.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
         self.tiles.names()
     }
@@ -84,9 +84,9 @@ impl UpsampleConv {
     /// that of [`conv::Conv::launch`].
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the kernels do not take this
-    /// type or number of channels; [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the host,
-    /// [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match; [`Error::Unsupported`] with the reason if the kernels do not support this
+    /// type or number of channels; [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the
+    /// host, [`Error::WrongDevice`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -159,7 +159,7 @@ impl UpsampleConv {
     }
 }
 
-/// What a launch reads.
+/// Inputs of a launch.
 struct Call<'a> {
     stream: &'a Stream,
     small: &'a Tensor,
@@ -224,7 +224,7 @@ fn windows_of<T: Element>(
     Ok(windows(&layer, T::TYPE, channels, pixels))
 }
 
-/// A convolution of random images, on the host, and what it must give.
+/// A convolution of random images, on the host, and its expected result.
 #[derive(Debug)]
 pub struct UpsampleProblem {
     small: Tensor,
@@ -236,7 +236,7 @@ pub struct UpsampleProblem {
     precision: Precision,
 }
 
-/// Outputs that are compared where all would take too long.
+/// Number of outputs compared where all would take too long.
 const SAMPLE: usize = 1 << 12;
 
 impl UpsampleProblem {
@@ -299,12 +299,12 @@ impl UpsampleProblem {
         })
     }
 
-    /// What y must be.
+    /// Expected y.
     pub fn expected(&self) -> &Expected {
         &self.expected
     }
 
-    /// A poisoned place for y.
+    /// Poisoned memory for y.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -317,7 +317,7 @@ impl UpsampleProblem {
     /// The operands on a device.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn to_device(&self, device: &Device) -> Result<UpsampleOperands> {
         let [images, _, height, width] = self.output;
         let (first, channels) = (self.small.shape()[1], self.w.shape()[1]);
@@ -344,9 +344,9 @@ pub struct UpsampleOperands {
     shift: Tensor,
     enlarge: Upsample,
     join: Concatenate,
-    /// The upsampled image, which only the separate way has.
+    /// The upsampled image, which only the separate version has.
     large: Tensor,
-    /// That and the skip connection.
+    /// The upsampled image and the skip connection.
     joined: Tensor,
 }
 
@@ -358,7 +358,7 @@ impl UpsampleOperands {
     /// Queues one launch.
     ///
     /// # Errors
-    /// As [`UpsampleConv::launch`].
+    /// Same as [`UpsampleConv::launch`].
     pub fn fused(&self, stream: &Stream, kernels: &UpsampleConv, y: &mut Tensor) -> Result<()> {
         let epilogue = UpsampleOperands::epilogue(&self.shift);
         kernels.launch(stream, &self.small, self.skip.as_ref(), &self.w, &epilogue, y)
@@ -367,7 +367,7 @@ impl UpsampleOperands {
     /// Queues two launches, or three with a skip connection.
     ///
     /// # Errors
-    /// As [`Upsample::launch`] and [`conv::Conv::launch`].
+    /// Same as [`Upsample::launch`] and [`conv::Conv::launch`].
     pub fn separate(&mut self, stream: &Stream, conv: &conv::Tuned, y: &mut Tensor) -> Result<()> {
         self.enlarge.launch(stream, &self.small, &mut self.large)?;
         let x = match &self.skip {

@@ -1,4 +1,4 @@
-//! Applied to each sum before it is stored, as `kernels/epilogue.cuh` does it.
+//! Operations on each sum before it is stored, as in `kernels/epilogue.cuh`.
 
 use common::limits::fits_i32;
 use common::prelude::*;
@@ -6,30 +6,30 @@ pub use common::reference::Activation;
 
 use super::{Size, matrix};
 
-/// C = activation(scale · (alpha · A·B) + shift + residual) + what is added later.
+/// C = activation(scale · (alpha · A·B) + shift + residual) + later additions.
 ///
-/// BatchNorm is a scale and a shift, a bias is a shift alone; alpha undoes the scaling of narrow types. Integers are stored as
-/// they are: nothing else is taken for them.
+/// BatchNorm is a scale and a shift, a bias is only a shift; alpha undoes the scaling of narrow types. Integers are stored
+/// unchanged: they support nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a> {
-    /// Times the product.
+    /// Factor of the product.
     pub alpha: f32,
-    /// \[N\] of f32, times each column.
+    /// \[N\] of f32, factor of each column.
     pub scale: Option<&'a Tensor>,
     /// \[N\] of f32, added to each row.
     pub shift: Option<&'a Tensor>,
     /// \[M, N\] of C's type, added.
     pub residual: Option<&'a Tensor>,
-    /// Applied to that.
+    /// Applied to the result so far.
     pub activation: Activation,
-    /// Added last, by convolutions alone.
+    /// Added last, only by convolutions.
     pub later: Later<'a>,
 }
 
-/// What a convolution adds after its activation.
+/// Values that a convolution adds after its activation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Later<'a> {
-    /// Of y's shape, type and format.
+    /// An image of y's shape, type and format.
     pub image: Option<&'a Tensor>,
     /// Added to each pixel of an image's channel.
     pub channels: Option<Columns<'a>>,
@@ -47,7 +47,7 @@ pub struct Columns<'a> {
     pub values: &'a Tensor,
     /// The column of the first channel.
     pub first: usize,
-    /// Channels that have one; 0 is added to the others.
+    /// Number of channels that have one; 0 is added to the others.
     pub count: usize,
 }
 
@@ -55,13 +55,13 @@ impl<'a> Columns<'a> {
     /// All columns of `values`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if it is no matrix.
+    /// [`Error::Shape`] if it is not a matrix.
     pub fn all(values: &'a Tensor) -> Result<Columns<'a>> {
         let [_, count] = values.dims("a value per image and channel")?;
         Ok(Columns { values, first: 0, count })
     }
 
-    /// The first column and how many there are, for this many images and channels.
+    /// The first column and the number of columns, for this many images and channels.
     pub(crate) fn place(&self, what: &'static str, [images, channels]: [usize; 2]) -> Result<[u32; 2]> {
         let [_, pitch] = self.values.dims(what)?;
         let wide = pitch.max(self.first + self.count.min(channels));
@@ -72,7 +72,7 @@ impl<'a> Columns<'a> {
 }
 
 impl Default for Epilogue<'_> {
-    /// The product alone.
+    /// Only the product.
     fn default() -> Self {
         Epilogue {
             alpha: 1.0,
@@ -86,7 +86,7 @@ impl Default for Epilogue<'_> {
 }
 
 impl Epilogue<'_> {
-    /// Whether it is the product alone.
+    /// Whether it is only the product.
     pub(super) fn is_plain(&self) -> bool {
         let none = self.scale.is_none() && self.shift.is_none() && self.residual.is_none();
         none && self.alpha == 1.0 && self.activation == Activation::None && !self.adds_later()

@@ -1,8 +1,8 @@
 //! The GEMM ladder on tensor cores: C = activation(scale · (alpha · A·B) + shift + residual), from one warp per fragment to a
 //! persistent grid of clusters.
 //!
-//! Each step is a kernel file and, here, what it is for. How it is launched is written once, in [`Gemm::launch`]; the sizes of its
-//! tile are read from the compiled kernel, so that they stand in the `.cu` alone.
+//! Each step is a kernel file and, here, its purpose. [`Gemm::launch`] launches all of them; tile sizes are read from the
+//! compiled kernel, so that only the `.cu` states them.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -71,16 +71,16 @@ pub static LADDER: &[Step] = &[
     step13_slices::STEP,
 ];
 
-/// The last steps for other types than those of 16 bits.
+/// The last steps for types of other than 16 bits.
 pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8, step13_slices::TF32];
 
-/// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
+/// Maximum of M, N and K: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Tiling>;
 
-/// How a step's kernels share out C, and what they ask of a product.
+/// How a step's kernels share out C, and their requirements on a product.
 #[derive(Clone, Copy, Debug)]
 pub enum Tiling {
     /// Whole fragments: M, N and K are multiples of 16.
@@ -91,8 +91,9 @@ pub enum Tiling {
     Rows,
     /// The same, with A and B as tensor maps.
     Maps,
-    /// The same by the main loop of `gemm_hopper.cuh`: the shapes of tile it chooses from by the size of the product, and the types of
-    /// its kernels. The grid stays, and C is a tensor map too; or slices share a tile, and each writes its part of it.
+    /// The same by the main loop of `gemm_hopper.cuh`: the shapes of tile that it chooses from by the size of the product, and
+    /// the types of its kernels. The grid is persistent, and C is a tensor map too; or slices share a tile, and each writes its
+    /// part of it.
     Shapes(&'static [TileShape], &'static [Precision]),
 }
 
@@ -112,8 +113,8 @@ impl ladder::Method for Tiling {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::Geometry`] if the kernel file has a tile
-    /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
+    /// Same as [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::Geometry`] if the tile of the
+    /// kernel file differs from the step's, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
     fn load(step: &Step, device: &Device) -> Result<Gemm> {
         let module = device.load(&step.source)?;
         let precisions = step.method.precisions();
@@ -136,9 +137,9 @@ impl ladder::Method for Tiling {
 
 #[derive(Clone, Debug)]
 enum Tiles {
-    /// One block per tile; with the step along K of tensor maps, if the kernels take these.
+    /// One block per tile; with the step along K of tensor maps, if the kernels use them.
     One(Geometry, Kernels<Kind>, Option<usize>),
-    /// Of several, the one that fits.
+    /// The one of several tiles that fits.
     Chosen(tile::Tiles<Kind>),
 }
 
@@ -152,11 +153,11 @@ pub struct Gemm {
 
 /// The best step for each type and size of product.
 ///
-/// Types of 16 bits can be multiplied in every size: where the last step does not take a product, or the GPU is another than a Hopper
-/// one, step 6 does, and step 2 what is left.
+/// Types of 16 bits can be multiplied in every size: where the last step does not support a product, or the GPU is not a Hopper,
+/// step 6 handles it, and step 2 the rest.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// Where the GPU has them.
+    /// Present where the GPU supports them.
     tiles: Vec<Gemm>,
     rows: Gemm,
     any: Gemm,
@@ -180,7 +181,7 @@ impl Tuned {
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
-    /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
+    /// Same as [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         let mut tiles = Vec::new();
@@ -195,7 +196,8 @@ impl Tuned {
         Ok(Tuned { tiles, rows, any })
     }
 
-    /// The tile that [`Tuned::launch`] takes for C \[M, N\] of A \[M, K\] and B in this layout, or why no step of Hopper's takes it.
+    /// The tile that [`Tuned::launch`] chooses for C \[M, N\] of A \[M, K\] and B in this layout, or why no step for Hopper
+    /// supports it.
     ///
     /// # Errors
     /// The reason, in words.
@@ -208,7 +210,7 @@ impl Tuned {
         plan.map(|plan| plan.geometry.name()).ok_or_else(|| "it has too few steps or too many tiles".to_owned())
     }
 
-    /// The tile that is chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many SMs.
+    /// The tile chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many SMs.
     pub fn choice(
         &self,
         [m, n, k]: [usize; 3],
@@ -224,7 +226,7 @@ impl Tuned {
     /// [`Gemm::launch`] of the step for this type and size.
     ///
     /// # Errors
-    /// As [`Gemm::launch`].
+    /// Same as [`Gemm::launch`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -322,7 +324,7 @@ impl Gemm {
         Ok(Gemm { name: "tuned", method: first.method, tiles: Tiles::Chosen(tiles) })
     }
 
-    /// What it chooses from, if it does.
+    /// The tiles that it chooses from, if it does.
     fn chosen(&self) -> Option<&tile::Tiles<Kind>> {
         match &self.tiles {
             Tiles::Chosen(tiles) => Some(tiles),
@@ -330,24 +332,24 @@ impl Gemm {
         }
     }
 
-    /// The names of the tiles that it chooses from, as the kernel file has them; none if there is no choice.
+    /// The names in the kernel file of the tiles that it chooses from; none if there is no choice.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
         self.chosen().into_iter().flat_map(tile::Tiles::names)
     }
 
-    /// The same with one of its tiles alone, whatever the size of the product; `None` if it has no choice of that.
+    /// The same with only one of its tiles, whatever the size of the product; `None` if the step has no choice of tiles.
     pub fn with_tile(&self, name: &str) -> Option<Gemm> {
         Some(Gemm { tiles: Tiles::Chosen(self.chosen()?.only(name)?), ..self.clone() })
     }
 
-    /// Queues C = activation(scale · (alpha · A·B) + shift + residual) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all
-    /// on the stream's device. The types of A and C say what is multiplied. A, C and the residual may be images channels last: their
-    /// pixels are the rows.
+    /// Queues C = activation(scale · (alpha · A·B) + shift + residual) with `a` \[M, K\], `b` in `layout` and `c` \[M, N\], all
+    /// on the stream's device. The types of A and C determine the precision. A, C and the residual may be images channels last:
+    /// their pixels are the rows.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] with the reason if the step does not take
-    /// this type or size, [`Error::ElementType`] if B's or the epilogue's type is another, [`Error::Invalid`] if a tensor is on
-    /// the host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] with the reason if the step does not support this type
+    /// or size, [`Error::ElementType`] if B's or the epilogue's type differs, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::WrongDevice`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -388,7 +390,7 @@ impl Gemm {
         with_types!(precision, A, C => operands.launch::<A, C>(&plan, c))
     }
 
-    /// Why this step does not take a product, if it does not.
+    /// Why this step does not support a product, if it does not.
     fn refusal(&self, size: Size, precision: Precision, layout: Layout, epilogue: &Epilogue<'_>) -> Option<String> {
         let Size { m, n, k } = size;
         if m.max(n).max(k) > LARGEST {
@@ -449,7 +451,7 @@ impl Gemm {
     }
 }
 
-/// Rows and columns of a matrix, or of an image channels last: a row per pixel.
+/// Rows and columns of a matrix, or of an image channels last: one row per pixel.
 pub(crate) fn matrix(what: &str, tensor: &Tensor) -> Result<[usize; 2]> {
     match (tensor.format(), tensor.shape()) {
         (MemoryFormat::Nhwc, &[n, c, h, w]) => Ok([n * h * w, c]),
@@ -463,7 +465,7 @@ impl Size {
         Work { rows: self.m, columns: self.n, steps: self.k.div_ceil(along_k) }
     }
 
-    /// M, N and K of tensors that fit one another.
+    /// M, N and K of tensors whose shapes match.
     fn of(a: &Tensor, b: &Tensor, layout: Layout, epilogue: &Epilogue<'_>, c: &Tensor) -> Result<Size> {
         let ([m, k], [rows, n]) = (matrix("gemm's A", a)?, matrix("gemm's C", c)?);
         if rows != m {
@@ -543,7 +545,7 @@ impl Operands<'_> {
     }
 }
 
-/// C as a kernel takes it.
+/// C in the form that a kernel takes.
 enum Output<'c, C: Element> {
     Memory(&'c mut Buffer<C>),
     Map(common::device::TensorMapMut<'c>),

@@ -7,25 +7,25 @@ use common::prelude::*;
 
 use super::Layout;
 
-/// What is multiplied; sums are f32, of integers i32.
+/// Operand type of a product; sums are f32, or i32 for integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// IEEE binary16, to the same.
+    /// IEEE binary16; result of the same type.
     F16,
-    /// The upper half of an f32, to the same.
+    /// The upper half of an f32; result of the same type.
     Bf16,
-    /// f32 in memory, of which 19 bits are multiplied; to f32.
+    /// f32 in memory, of which 19 bits are multiplied; result f32.
     Tf32,
-    /// Eight bits, 4 of them exponent; to f16.
+    /// Eight bits, 4 of them exponent; result f16.
     E4M3,
-    /// Signed 8-bit integers, to i32.
+    /// Signed 8-bit integers; result i32.
     S8,
 }
 
 impl Precision {
     /// All of them.
     pub const ALL: [Precision; 5] = [Precision::F16, Precision::Bf16, Precision::Tf32, Precision::E4M3, Precision::S8];
-    /// Those of 16 bits, which all steps take.
+    /// Types of 16 bits, which all steps support.
     pub const HALVES: &[Precision] = &[Precision::F16, Precision::Bf16];
 
     /// The type of A and B in memory.
@@ -54,7 +54,7 @@ impl Precision {
         Precision::ALL.into_iter().find(|precision| (precision.input(), precision.output()) == (input, output))
     }
 
-    /// The layouts of B that tensor cores take: of types that have not 16 bits, they read values along K only.
+    /// The layouts of B that tensor cores support: they read types of other than 16 bits only along K.
     pub fn layouts(self) -> &'static [Layout] {
         match self {
             Precision::F16 | Precision::Bf16 => &Layout::ALL,
@@ -62,7 +62,7 @@ impl Precision {
         }
     }
 
-    /// A matrix of this type: distinct values in (−1, 1), rounded to it; of integers all that there are.
+    /// A matrix of this type: distinct values in (−1, 1), rounded to it; for integers, all values.
     ///
     /// # Errors
     /// None: the values are on the host.
@@ -107,7 +107,7 @@ impl fmt::Display for Precision {
     }
 }
 
-/// The type as tensor maps have it. Of bytes they need not know more.
+/// The type in tensor maps, which need not know more about bytes.
 pub(crate) fn in_maps(element: ElementType) -> TensorElement {
     match element {
         ElementType::F32 => TensorElement::F32,

@@ -1,4 +1,4 @@
-//! Step 7: `wgmma`, products of four warps that read both tiles from shared memory. Compute capability 9.0 alone.
+//! Step 7: `wgmma`, products of four warps that read both tiles from shared memory. Compute capability 9.0 only.
 //!
 //! Hypothesis: step 6 is limited by registers and by the fragments' way into them; a warpgroup's product takes neither, 64 × 128 × 16 at
 //! a time, so even without a copy on its way it is as fast. Change: tiles in the order that a descriptor can describe (128 bytes

@@ -1,5 +1,5 @@
-//! Step 9: a producer warp and two consumer warpgroups, which wait for each other at barriers in shared memory only. Compute capability 9.0
-//! alone.
+//! Step 9: a producer warp and two consumer warpgroups, which wait for each other at barriers in shared memory only. Compute
+//! capability 9.0 only.
 //!
 //! Hypothesis: in step 8 the products of a step end before those of the next begin, since the thread that copies waits for all;
 //! a warp of its own keeps the ring full, and consumers begin the next products before the last are complete. With the registers that the

@@ -1,4 +1,4 @@
-//! Step 10: as many blocks as there is room for, each of which takes one tile of C after the other. Compute capability 9.0 alone.
+//! Step 10: as many blocks as there is room for, each of which takes one tile of C after the other. Compute capability 9.0 only.
 //!
 //! Hypothesis: step 9 pays for each tile's beginning and end, some thousand cycles beside the 65,536 of its products at 4096³;
 //! with the next tile's copies under way while one is stored, and its stores under the next one's products, it pays once. Change:

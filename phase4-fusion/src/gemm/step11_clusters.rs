@@ -1,4 +1,4 @@
-//! Step 11: clusters of two blocks, each of which fetches half of B's tile for both. Compute capability 9.0 alone.
+//! Step 11: clusters of two blocks, each of which fetches half of B's tile for both. Compute capability 9.0 only.
 //!
 //! Hypothesis: step 10 asks L2 for 48 KiB per step and block; shared by two, B's part of them, two thirds, is halved. Change: `ROWS` in
 //! the kernel file; copies then go to both blocks, and a stage is free when the consumers of both say so.

@@ -1,4 +1,4 @@
-//! Step 13: few tiles, cut along K. Compute capability 9.0 alone.
+//! Step 13: few tiles, cut along K. Compute capability 9.0 only.
 //!
 //! Hypothesis: a product of 256 × 256 over K = 4096 is 16 tiles of 64 × 64 with 64 steps each, so 116 of 132 SMs are
 //! idle. Cut into four slices, 64 blocks have 16 steps each. Phase 2's step 19 hands parts over through memory and counts who is

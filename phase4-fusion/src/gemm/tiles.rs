@@ -15,7 +15,7 @@ pub(super) const WHOLE: &[TileShape] = &[
     TileShape::new("Small", "_64x64"),
 ];
 
-/// Of values of one byte.
+/// Tiles for values of one byte.
 pub(super) const OF_BYTES: &[TileShape] = &[
     TileShape::new("Large", "_128x256"),
     TileShape::new("Square", "_128x128"),
@@ -33,10 +33,10 @@ pub(super) const CUT: &[TileShape] = &[
 ];
 // ANCHOR_END: shapes
 
-/// What kernels of a tile differ in.
+/// Properties in which kernels of a tile differ.
 pub(super) type Kind = (Precision, Layout);
 
-/// Of these types, with the layouts that each has.
+/// Kinds of these types, with the layouts of each.
 pub(super) fn kinds(precisions: &[Precision]) -> Vec<Kind> {
     let with_layouts = |&precision: &Precision| precision.layouts().iter().map(move |&layout| (precision, layout));
     precisions.iter().flat_map(with_layouts).collect()

@@ -1,15 +1,15 @@
-//! Linear layers in 8-bit floats: what a filter's bits stand for, on the host.
+//! Linear layers in 8-bit floats: the meaning of a filter's bits, on the host.
 //!
-//! A value is step · e with e of 4 exponent and 3 significand bits. Neighbours lie a sixteenth of their size apart and not, as bytes', at
-//! equal distances, so that small weights beside a large one are not lost.
+//! A value is step · e with e of 4 exponent and 3 significand bits. Neighbours are a sixteenth of their size apart and not, as
+//! with bytes, at equal distances, so that small weights next to a large one are not lost.
 
 use common::prelude::*;
 use common::tensor::F8E4M3;
 
-/// The largest that there is.
+/// Largest value of the type.
 pub(super) const LARGEST: f32 = 448.0;
 
-/// A weight \[K, …\] whose filters have steps of their own.
+/// A weight \[K, …\] whose filters have their own steps.
 #[derive(Debug)]
 pub(super) struct Quantized {
     /// Values of the type, in units of the steps.
@@ -34,7 +34,7 @@ pub(super) fn quantized(weight: &Tensor) -> Result<Quantized> {
     Ok(Quantized { weight: Tensor::from_vec(weight.shape(), units)?, steps })
 }
 
-/// The nearest value of the type; beyond ±448, that.
+/// The nearest value of the type; beyond ±448, ±448.
 pub(super) fn nearest(value: f32) -> f32 {
     F8E4M3::from_f64(f64::from(value)).to_f64() as f32
 }

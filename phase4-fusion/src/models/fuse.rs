@@ -1,5 +1,5 @@
-//! Which operations one launch does: those that an epilogue can do to the sums of a product before it stores them, and products with
-//! nothing between them.
+//! Operations that one launch does: those that an epilogue can apply to the sums of a product before it stores them, and products
+//! with nothing between them.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::gemm::Activation;
 /// Values of a head that attention reads at once.
 const WHOLE_HEAD: usize = 8;
 
-/// All rewrites of a recorded model, in their order; says what they did.
+/// Applies all rewrites to a recorded model, in order; returns a description of each.
 ///
 /// # Errors
-/// Those of the rewrites.
+/// Errors of the rewrites.
 pub fn all(graph: &mut Graph) -> Result<Vec<String>> {
     bases(graph)?;
     let mut notes = linears(graph)?;
@@ -28,10 +28,10 @@ pub fn all(graph: &mut Graph) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Makes a linear layer of each product with a basis, whose rows get their length of one on the host.
+/// Replaces each product with a basis by a linear layer, whose rows are normalised on the host.
 ///
 /// # Errors
-/// As [`linear_of_basis`].
+/// Same as [`linear_of_basis`].
 pub fn bases(graph: &mut Graph) -> Result<()> {
     for operation in graph.nodes.iter_mut().flat_map(|node| &mut node.operations) {
         if let Some(linear) = linear_of_basis(operation)? {
@@ -41,10 +41,10 @@ pub fn bases(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
-/// Joins two linear layers with nothing between them into one, where that has fewer weights; says what was joined.
+/// Joins two linear layers with nothing between them into one, where that has fewer weights; returns descriptions of the joins.
 ///
 /// # Errors
-/// As [`joined`].
+/// Same as [`joined`].
 pub fn linears(graph: &mut Graph) -> Result<Vec<String>> {
     graph.chain(|first, then| fewer_weights(first, then).is_some());
     let mut notes = Vec::new();
@@ -159,7 +159,7 @@ pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
 // ANCHOR_END: fill_heads
 
 // ANCHOR: takes
-/// Whether an epilogue that does `first` already can do `then` too.
+/// Whether an epilogue that already does `first` can do `then` too.
 fn takes(first: &[Operation], then: &[Operation]) -> bool {
     let is_sum = |operation: &Operation| matches!(operation, Operation::AllReduce { .. });
     let then = match then {
@@ -246,15 +246,15 @@ impl EpilogueSpec<'_> {
 }
 
 // ANCHOR: side_by_side
-/// Linear layers of one input whose results are only added to the channels of images: their weights one below the other are one linear
-/// layer, whose result has theirs side by side.
+/// Linear layers of one input whose results are only added to the channels of images: with their weights stacked they are one
+/// linear layer, whose result has theirs side by side.
 #[derive(Debug)]
 pub struct SideBySide {
     /// The layers' nodes.
     pub nodes: Vec<usize>,
     /// Their first columns.
     pub columns: Vec<usize>,
-    /// The layer that does what they do.
+    /// The layer equivalent to all of them.
     pub linear: Operation,
 }
 
@@ -295,7 +295,7 @@ pub fn side_by_side(graph: &Graph) -> Result<Vec<SideBySide>> {
 }
 // ANCHOR_END: side_by_side
 
-/// The activation that an operation is, if it is one.
+/// The activation of an operation, if it is one.
 pub fn activation(operation: &Operation) -> Option<Activation> {
     match operation {
         Operation::Relu => Some(Activation::Relu),

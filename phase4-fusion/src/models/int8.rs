@@ -1,4 +1,4 @@
-//! ResNet18 in 8-bit integers: which number a byte stands for, on the host.
+//! ResNet18 in 8-bit integers: the number that a byte stands for, on the host.
 //!
 //! A byte b of a value stands for step · b, with one step for a whole image's values and one for each filter's weights:
 //!
@@ -7,8 +7,8 @@
 //! scale_k = step of w_k · step of x · γ_k / √(variance_k + ε) / step of y
 //! ```
 //!
-//! A filter's step is its largest weight over 127, so no weight is cut off. A value's step comes from [`Scales::calibrate`]: the largest
-//! that the network in f32 makes there of some images; what is larger in another image is cut off.
+//! A filter's step is its largest weight over 127, so no weight is cut off. A value's step comes from [`Scales::calibrate`]: the
+//! largest value that the network in f32 has there for some images; larger values of other images are cut off.
 
 use common::prelude::*;
 use common::reference;
@@ -24,7 +24,7 @@ use super::fuse::{self, Addition, EpilogueSpec};
 use super::parameters::{ScaleShift, scale_shift};
 use crate::gemm::Activation;
 
-/// The largest byte that is used: steps are the same on both sides of 0.
+/// Largest byte in use: steps are the same on both sides of 0.
 pub(super) const LARGEST: f32 = 127.0;
 
 /// The steps of a model's inputs and of the result of each node.
@@ -35,22 +35,22 @@ pub struct Scales {
     weights: WeightSteps,
 }
 
-/// What weights have steps of.
+/// Weights that share a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightSteps {
-    /// Each filter its own.
+    /// Each filter has its own.
     #[default]
     PerFilter,
-    /// All filters of a layer one, that of the largest weight.
+    /// All filters of a layer share one, that of the largest weight.
     PerTensor,
 }
 
 impl Scales {
     // ANCHOR: calibrate
-    /// For a network with these parameters, by what it makes of `images` on the CPU in f32.
+    /// Calibrates a network with these parameters by its values for `images` on the CPU in f32.
     ///
     /// # Errors
-    /// As [`ResNet::load`] and the layers' on the CPU.
+    /// Same as [`ResNet::load`], and errors of the layers on the CPU.
     pub fn calibrate(config: Config, parameters: &Parameters, images: &Tensor) -> Result<Scales> {
         let graph = fused(config, parameters, images.shape())?;
         let mut largest = Vec::with_capacity(graph.nodes.len());
@@ -64,7 +64,7 @@ impl Scales {
     }
     // ANCHOR_END: calibrate
 
-    /// For the largest magnitudes of a model's inputs and of its nodes' results.
+    /// Scales for the largest magnitudes of a model's inputs and of its nodes' results.
     pub fn of_largest(inputs: &[f32], nodes: &[f32]) -> Scales {
         let step = |&largest: &f32| if largest > 0.0 { largest / LARGEST } else { 1.0 };
         let (inputs, nodes) = (inputs.iter().map(step).collect(), nodes.iter().map(step).collect());
@@ -77,7 +77,7 @@ impl Scales {
         Scales { weights, ..self }
     }
 
-    /// What weights have steps of.
+    /// Weights that share a step.
     pub fn weights(&self) -> WeightSteps {
         self.weights
     }
@@ -85,7 +85,7 @@ impl Scales {
     /// The step of a node's result.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if they are those of another network.
+    /// [`Error::Invalid`] if the scales belong to another network.
     pub fn step(&self, node: usize) -> Result<f32> {
         self.of(Source::Node(node))
     }
@@ -93,7 +93,7 @@ impl Scales {
     /// The step of an input or of a node's result.
     ///
     /// # Errors
-    /// As [`Scales::step`].
+    /// Same as [`Scales::step`].
     pub fn of(&self, source: Source) -> Result<f32> {
         let step = match source {
             Source::Input(input) => self.inputs.get(input),
@@ -106,13 +106,13 @@ impl Scales {
     }
 }
 
-/// The largest magnitude; what is no number is larger than all.
+/// The largest magnitude; NaN is larger than all.
 pub(super) fn largest_of(values: &Tensor) -> Result<f32> {
     let larger = |most: f32, value: &f32| if value.is_nan() { f32::INFINITY } else { most.max(value.abs()) };
     Ok(values.as_slice()?.iter().fold(0.0, larger))
 }
 
-/// What other models say of int8.
+/// Error of other models for int8.
 pub(crate) fn only_resnet18(device: &Device) -> Error {
     Error::Unsupported {
         what: "this model in int8".to_owned(),
@@ -121,19 +121,19 @@ pub(crate) fn only_resnet18(device: &Device) -> Error {
     }
 }
 
-/// The network with what one launch does in one node, as its plan numbers them.
+/// The network with the operations of one launch in one node, numbered as in its plan.
 fn fused(config: Config, parameters: &Parameters, images: &[usize]) -> Result<Graph> {
     let mut graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;
     fuse::epilogues(&mut graph);
     Ok(graph)
 }
 
-/// The nodes whose results something else than a convolution takes: they are not in bytes.
+/// The nodes whose results are used by operations other than convolutions: they are not in bytes.
 pub(super) fn not_in_bytes(graph: &Graph) -> Vec<usize> {
     needed_wide(graph, |user| matches!(graph.nodes[user].operations[..], [Operation::Conv2d { .. }, ..]))
 }
 
-/// Why no kernel of bytes does all that a node does, if none does.
+/// Why no kernel of bytes does all operations of a node, if none does.
 pub fn refuses(node: &Node) -> Option<&'static str> {
     match &node.operations[..] {
         [Operation::Conv2d { params, .. }, ..] if params.groups != 1 || params.dilation != [1, 1] => {
@@ -151,7 +151,7 @@ pub fn refuses(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// Nodes whose results something else takes than a product in bytes, or one as other rows than they are.
+/// Nodes whose results are used by anything but a product in bytes, or by one that reads them as other rows.
 pub(super) fn needed_wide(graph: &Graph, in_bytes: impl Fn(usize) -> bool) -> Vec<usize> {
     let narrow = |user: usize| in_bytes(user) && refuses(&graph.nodes[user]).is_none();
     let operands = |user: &Node| [Some(user.x.clone()), user.with.clone()].into_iter().flatten();
@@ -182,7 +182,7 @@ pub(super) fn as_convolution(operations: &[Operation]) -> Result<Vec<Operation>>
     Ok(operations)
 }
 
-/// A convolution's parameters as bytes and what is done to its sums.
+/// A convolution's parameters as bytes, and the epilogue of its sums.
 #[derive(Debug)]
 pub(super) struct Quantized {
     /// Whole numbers from −127 to 127, \[K, C, R, S\].
@@ -194,10 +194,11 @@ pub(super) struct Quantized {
 }
 
 // ANCHOR: quantized
-/// Of a convolution with the BatchNorm after it, if there is one, for an image and a result of these steps. Computed in f64.
+/// Quantizes a convolution with the BatchNorm after it, if there is one, for an image and a result of these steps. Computed in
+/// f64.
 ///
 /// # Errors
-/// [`Error::Invalid`] if it is no convolution, or a parameter is not on the host.
+/// [`Error::Invalid`] if it is not a convolution, or a parameter is not on the host.
 pub(super) fn quantized(operations: &[Operation], x: f32, y: f32, steps: WeightSteps) -> Result<Quantized> {
     let [Operation::Conv2d { weight, bias, .. }, rest @ ..] = operations else {
         return Err(Error::Invalid("only convolutions are in bytes".to_owned()));
@@ -217,7 +218,7 @@ pub(super) fn quantized(operations: &[Operation], x: f32, y: f32, steps: WeightS
     Ok(Quantized { weight, scale, shift })
 }
 
-/// A weight \[K, …\] in units of its filters' steps, and these.
+/// A weight \[K, …\] in units of its filters' steps, and the steps.
 pub(super) fn units(weight: &Tensor, steps: WeightSteps) -> Result<(Tensor, Vec<f32>)> {
     let (filters, values) = (weight.shape().first().copied().unwrap_or(0), weight.as_slice()?);
     let largest = |weights: &[f32]| weights.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
@@ -248,11 +249,11 @@ pub(super) fn walk(
     output.own()
 }
 
-/// What a plan in bytes computes, on the host: the same roundings, with exact sums. What stays in f16 there is in f32 here, rounded to
-/// f16 where a byte is made of it.
+/// Computes on the host what a plan in bytes computes: the same roundings, with exact sums. Values in f16 there are in f32 here,
+/// rounded to f16 where a byte is made of them.
 ///
 /// # Errors
-/// As [`Scales::calibrate`].
+/// Same as [`Scales::calibrate`].
 pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images: &Tensor) -> Result<Tensor> {
     let graph = fused(config, parameters, images.shape())?;
     let (wide, cpu) = (not_in_bytes(&graph), Cpu::new());

@@ -11,8 +11,8 @@
 //! | [`int8`] | ResNet18's steps of 8-bit integers, by a calibration |
 //! | [`adaptive`] | a format for each layer, under an error budget |
 //!
-//! Where tensor cores have no part, a convolution runs in f32 with phase 2's epilogue: a sum and a ReLU. What a plan has no kernel for
-//! runs as in phase 3; so every model runs, and a plan shows what is left to do.
+//! Where tensor cores are not used, a convolution runs in f32 with phase 2's epilogue: a sum and a ReLU. Operations without a
+//! kernel in a plan run as in phase 3; so every model runs, and a plan shows what is left to do.
 
 pub mod adaptive;
 mod e4m3;
@@ -26,7 +26,7 @@ use std::fmt;
 
 use crate::gemm::Precision;
 
-/// What a model computes with.
+/// Arithmetic of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Arithmetic {
     /// f32 throughout.
@@ -38,16 +38,16 @@ pub enum Arithmetic {
     F16,
     /// 8-bit integers between ResNet18's convolutions, sums in i32; the rest in f16.
     Int8,
-    /// 8-bit floats in linear layers, sums in f32; what they make in f16. Only single layers have it.
+    /// 8-bit floats in linear layers, sums in f32, results in f16. Only single layers use it.
     #[value(skip)]
     Fp8,
 }
 
 impl Arithmetic {
-    /// Those that every model has, the most exact first.
+    /// Arithmetic that every model supports, the most exact first.
     pub const ALL: [Arithmetic; 3] = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16];
 
-    /// What tensor cores multiply; `None` if they have no part in it.
+    /// Type that tensor cores multiply; `None` if they are not used.
     pub fn on_tensor_cores(self) -> Option<Precision> {
         match self {
             Arithmetic::F32 => None,
@@ -57,8 +57,8 @@ impl Arithmetic {
         }
     }
 
-    /// Error of a value that was rounded to the format, as a part of it: tensor cores cut f32 off after ten bits, f16 is rounded to ten. Of
-    /// int8 as a part of the largest value: half a step.
+    /// Relative error of a value rounded to the format: tensor cores cut f32 off after ten bits, f16 is rounded to ten. For int8
+    /// relative to the largest value: half a step.
     pub fn round_off(self) -> f64 {
         match self {
             Arithmetic::F32 => 2f64.powi(-24),

@@ -1,4 +1,4 @@
-//! What rewrites make of parameters, on the host.
+//! Rewrites of parameters, on the host.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct ScaleShift {
 }
 
 // ANCHOR: scale_shift
-/// What a BatchNorm with running statistics does to x + bias: γ / √(variance + ε) · (x + bias − mean) + β, computed in f64.
-/// `None` if `norm` is another operation.
+/// Scale and shift of a BatchNorm with running statistics after x + bias: γ / √(variance + ε) · (x + bias − mean) + β, computed
+/// in f64. `None` if `norm` is another operation.
 ///
 /// # Errors
 /// [`Error::Invalid`] if a parameter is not on the host.
@@ -38,11 +38,11 @@ pub fn scale_shift(norm: &Operation, bias: Option<&Tensor>) -> Result<Option<Sca
 }
 // ANCHOR_END: scale_shift
 
-/// One convolution that does what a convolution and the BatchNorm after it do: its weights times the scale, and the shift for a bias.
-/// `None` if the operations are others.
+/// One convolution equivalent to a convolution and the BatchNorm after it: its weights times the scale, with the shift as bias.
+/// `None` for other operations.
 ///
 /// # Errors
-/// As [`scale_shift`].
+/// Same as [`scale_shift`].
 pub fn folded(conv: &Operation, norm: &Operation) -> Result<Option<Operation>> {
     let Operation::Conv2d { weight, bias, params } = conv else { return Ok(None) };
     let Some(ScaleShift { scale, shift }) = scale_shift(norm, bias.as_deref())? else { return Ok(None) };
@@ -63,13 +63,13 @@ pub fn scaled(weight: &Tensor, scale: &[f32]) -> Result<Tensor> {
     Tensor::from_vec(weight.shape(), values)
 }
 
-/// Below this a row of a basis has no direction.
+/// Below this norm a row of a basis has no direction.
 const SHORTEST: f64 = 1e-12;
 
-/// The linear layer without a bias that a product with a basis is. `None` if it is another operation.
+/// The linear layer without a bias that is equivalent to a product with a basis. `None` if it is another operation.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the basis is not on the host, [`Error::Shape`] if it is no matrix.
+/// [`Error::Invalid`] if the basis is not on the host, [`Error::Shape`] if it is not a matrix.
 pub fn linear_of_basis(operation: &Operation) -> Result<Option<Operation>> {
     let Operation::Basis { rows, transposed } = operation else { return Ok(None) };
     let [latent, columns] = rows.dims("a basis")?;
@@ -87,7 +87,7 @@ pub fn linear_of_basis(operation: &Operation) -> Result<Option<Operation>> {
 }
 
 // ANCHOR: joined
-/// The linear layer that does what two do, of which the second sees a row of the first one's results as F rows of its own:
+/// The linear layer equivalent to two, where the second reads a row of the first one's results as F rows of its own:
 ///
 /// ```text
 /// then(first(x)) of row f = (first's rows f·S … f·S + S of W·x + b) · thenᵀ = (then · W_f) · x + then · b_f + its bias
@@ -96,7 +96,7 @@ pub fn linear_of_basis(operation: &Operation) -> Result<Option<Operation>> {
 /// Sums in f64, rounded once.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the operations are others, or a parameter is not on the host.
+/// [`Error::Invalid`] for other operations, or if a parameter is not on the host.
 pub fn joined(first: &Operation, then: &Operation) -> Result<Operation> {
     let (Operation::Linear { weight: w, bias: b }, Operation::Linear { weight: v, bias: c }) = (first, then) else {
         return Err(Error::Invalid("only linear layers are joined".to_owned()));
@@ -141,8 +141,8 @@ pub fn vector(values: &[f32], channels: usize) -> Result<Tensor> {
     Tensor::from_vec(&[channels], values)
 }
 
-/// The values as `precision` has them. Tensor cores cut f32 off behind the tenth bit, which is an error of twice the size and always
-/// towards zero; so a weight is rounded to the nearest of what they multiply beforehand.
+/// The values rounded to `precision`. Tensor cores cut f32 off after the tenth bit, which is an error of twice the size and
+/// always towards zero; so weights are rounded beforehand to the nearest value that tensor cores multiply.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the weight is not on the host.

@@ -8,20 +8,20 @@ use phase3_all_layers::nn::Value;
 
 use super::plan::{Edge, Plan};
 
-/// Fills of memory before a timed pass, in which its launches are queued.
+/// Fills of memory before a timed pass, during which its launches are queued.
 const FILLINGS: usize = 8;
 /// Timed passes; the first ones load code and raise clocks.
 const PASSES: usize = 15;
 
 /// A plan with its memory: the inputs', and the results' between launches.
 ///
-/// The first pass queues each launch by itself, so that all kernels are loaded and what they share is allocated. Later ones are one
-/// graph, which the host queues with one call.
+/// The first pass queues each launch by itself, so that all kernels are loaded and their shared memory is allocated. Later ones
+/// are one graph, which the host queues with one call.
 #[derive(Debug)]
 pub struct Runner {
     plan: Plan,
     inputs: Vec<Tensor>,
-    /// Of the last pass.
+    /// Outputs of the last pass.
     outputs: Vec<Intermediate>,
     passes: Passes,
     workspace: Workspace,
@@ -42,7 +42,7 @@ impl Runner {
     /// Allocates what the plan needs; passes allocate nothing.
     ///
     /// # Errors
-    /// As [`Workspace::plan`].
+    /// Same as [`Workspace::plan`].
     pub fn new(device: &Device, plan: Plan) -> Result<Runner> {
         let (inputs, workspace) =
             allocate(device, &plan, |plan, pass, inputs| plan.run(pass, inputs, |_, _| Ok(())).map(drop))?;
@@ -52,12 +52,12 @@ impl Runner {
     /// A pass with its two copies: `x` from the host, f32 in NCHW, and the result to it.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` does not have the planned shape; those of the launches.
+    /// [`Error::Shape`] if `x` does not have the planned shape; errors of the launches.
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
         self.infer_all(stream, &[x])
     }
 
-    /// [`Runner::infer`] for a plan with several inputs, all from the host. Of several outputs it gives the first.
+    /// [`Runner::infer`] for a plan with several inputs, all from the host. Returns the first of several outputs.
     ///
     /// # Errors
     /// As [`Runner::infer`]; [`Error::Inputs`] if there are more or fewer of them.
@@ -71,7 +71,7 @@ impl Runner {
     /// Queues a pass over the previous input, with no copy: for measurements.
     ///
     /// # Errors
-    /// Those of the launches.
+    /// Errors of the launches.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
         match &self.passes {
             Passes::Graph(graph) => graph.launch(stream),
@@ -89,7 +89,7 @@ impl Runner {
         }
     }
 
-    /// Where a pass reads an input: on the device, as [`Plan::inputs`] says. What is queued there before a pass is its input.
+    /// Input of a pass: on the device, as in [`Plan::inputs`]. Values queued there before a pass are its input.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such input.
@@ -98,13 +98,13 @@ impl Runner {
         self.inputs.get_mut(number).ok_or_else(missing)
     }
 
-    /// Where the last pass has left its outputs: on the device, as [`Plan::outputs`] says. Later passes leave theirs in the same
-    /// memory. None before the first pass.
+    /// Outputs of the last pass: on the device, as in [`Plan::outputs`]. Later passes use the same memory. None before the first
+    /// pass.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = &Tensor> {
         self.outputs.iter().map(|output| &**output)
     }
 
-    /// Queues the launches one by one; `note` is told of each.
+    /// Queues the launches one by one; `note` is called for each.
     fn launch_all(&mut self, stream: &Stream, note: impl FnMut(usize, &Stream) -> Result<()>) -> Result<()> {
         let Runner { plan, inputs, outputs, workspace, .. } = self;
         // Their memory is the next outputs'.
@@ -113,11 +113,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Milliseconds of each launch of such a pass on a GPU, medians of several passes, from the end of the one before to its own:
-    /// launches that overlap are kept apart by the events between them. `None` on the simulator.
+    /// Milliseconds of each launch of such a pass on a GPU, medians of several passes, from the end of the previous launch to its
+    /// own: events keep overlapping launches apart. `None` on the simulator.
     ///
     /// # Errors
-    /// As [`Runner::queue`].
+    /// Same as [`Runner::queue`].
     pub fn milliseconds(&mut self, stream: &Stream) -> Result<Option<Vec<f64>>> {
         if stream.device().is_sim() {
             return Ok(None);
@@ -145,7 +145,7 @@ impl Runner {
         events.windows(2).map(between).collect()
     }
 
-    /// What it runs.
+    /// The work that it runs.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -202,5 +202,5 @@ pub(crate) fn owned(outputs: Vec<Flowing<'_>>) -> Result<Vec<Intermediate>> {
 /// A value of a pass. Phase 3's type, so that its layers can work on it.
 pub type Flowing<'p> = Value<'p, Unfused>;
 
-/// A pass in which launches ask for their results' memory.
+/// A pass in which launches request memory for their results.
 pub type Flow = Pass;

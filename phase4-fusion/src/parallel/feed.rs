@@ -1,4 +1,4 @@
-//! How the inputs of a replica come from the host: as they are, or as the bytes of pixels, which are a quarter as many.
+//! How the inputs of a replica come from the host: unchanged, or as the bytes of pixels, a quarter of the size.
 
 use common::limits::fits_i32;
 use common::prelude::*;
@@ -10,21 +10,21 @@ pub const NORMALISE: KernelSource = kernel_source!("images_01_normalise");
 /// Values of each thread of the kernel.
 const EACH: u32 = 4;
 
-/// What stands in pinned memory for an input of f32 in planes.
+/// Values in pinned memory for an input of f32 in planes.
 pub trait Feed: DeviceElement {
-    /// What a place has on its device for an input.
+    /// State of a place on its device for an input.
     type Way: std::fmt::Debug;
 
-    /// Makes it, for an input of this shape.
+    /// Makes the state for an input of this shape.
     ///
     /// # Errors
-    /// Those of allocations and of [`Device::kernel`]; [`Error::Shape`] if an input cannot come this way.
+    /// Errors of allocations and of [`Device::kernel`]; [`Error::Shape`] if an input cannot come this way.
     fn way(device: &Device, shape: &[usize]) -> Result<Self::Way>;
 
-    /// Queues the copy from the host, and what makes the input of it.
+    /// Queues the copy from the host, and the conversion to the input.
     ///
     /// # Errors
-    /// What copies and launches report.
+    /// Errors of copies and launches.
     fn copy(way: &mut Self::Way, stream: &Stream, from: &PinnedBuffer<Self>, input: &mut Tensor) -> Result<()>;
 }
 
@@ -49,7 +49,7 @@ struct Channels {
 }
 
 impl Channels {
-    /// (b / 255 − mean) / standard deviation of ImageNet's photos, as torchvision's models want it.
+    /// (b / 255 − mean) / standard deviation of ImageNet's photos, as torchvision's models expect.
     const IMAGENET: Channels = {
         let mut channels = Channels { scale: [0.0; 3], shift: [0.0; 3] };
         let mut c = 0;
@@ -62,10 +62,10 @@ impl Channels {
     };
 }
 
-/// What a network sees of these pixels \[N, 3, H, W\], on the host: the same roundings as the kernel's.
+/// Network input for these pixels \[N, 3, H, W\], on the host: the same roundings as the kernel's.
 ///
 /// # Errors
-/// [`Error::Shape`] if it is another number of pixels, or there are not three channels.
+/// [`Error::Shape`] if the number of pixels differs, or there are not three channels.
 pub fn normalised(shape: &[usize], pixels: &[u8]) -> Result<Tensor> {
     let plane = plane(shape)?;
     let Channels { scale, shift } = Channels::IMAGENET;
@@ -76,7 +76,7 @@ pub fn normalised(shape: &[usize], pixels: &[u8]) -> Result<Tensor> {
     Tensor::from_vec(shape, pixels.iter().enumerate().map(value).collect())
 }
 
-/// Pixels of a plane.
+/// Number of pixels of a plane.
 fn plane(shape: &[usize]) -> Result<usize> {
     match *shape {
         [_, 3, height, width] => Ok(height * width),
@@ -84,7 +84,7 @@ fn plane(shape: &[usize]) -> Result<usize> {
     }
 }
 
-/// Pixels on a device, and the kernel that makes an input of them.
+/// Pixels on a device, and the kernel that converts them to an input.
 #[derive(Debug)]
 pub struct Pixels {
     kernel: Kernel,

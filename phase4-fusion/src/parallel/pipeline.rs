@@ -5,9 +5,9 @@
 //! device 1                             | the rest of batch 0     | the rest of batch 1     | …
 //! ```
 //!
-//! One batch takes as long as on one device, and the copies on top of that. With many on the way all devices work at once, so the rate is
-//! that of the slowest stage: the cut should halve the work. What crosses the cut are the values that later layers take, skip connections
-//! included.
+//! One batch takes as long as on one device, plus the copies. With many in flight all devices work at once, so the rate is that
+//! of the slowest stage: the cut should halve the work. The values that later layers use, skip connections included, cross the
+//! cut.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::models::Arithmetic;
 use crate::models::plan::{Edge, Ends, Plan};
 use crate::models::runner::Runner;
 
-/// How far from the best balance a cut may be where fewer bytes cross, as a part of the whole work.
+/// Maximum deviation from the best balance for a cut where fewer bytes cross, as a fraction of the whole work.
 const SLACK: f64 = 0.02;
 
-/// Where an input of a stage comes from.
+/// Source of a stage's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     /// The model's input of this number.
@@ -35,7 +35,7 @@ enum From {
 #[derive(Debug)]
 struct Taken {
     from: From,
-    /// Where earlier stages put it, on this stage's device: one place per batch that may be on the way.
+    /// Where earlier stages store it, on this stage's device: one place per batch in flight.
     mailbox: Vec<Tensor>,
 }
 
@@ -47,7 +47,7 @@ struct Stage {
     inputs: Vec<Taken>,
     /// For each place of the mailboxes, when it was last emptied.
     emptied: Vec<Option<Event>>,
-    /// When what earlier stages made for the next batch is here.
+    /// Events for the arrival of earlier stages' results for the next batch.
     arrived: Vec<Event>,
 }
 
@@ -55,7 +55,7 @@ struct Stage {
 #[derive(Debug)]
 pub struct Pipeline {
     stages: Vec<Stage>,
-    /// The model's inputs, on the device of the stage that takes each one first.
+    /// The model's inputs, on the device of the first stage that uses each.
     inputs: Vec<Tensor>,
     cuts: Vec<usize>,
 }
@@ -64,7 +64,8 @@ impl Pipeline {
     /// The model of a graph, which takes inputs of these shapes, over the devices of a group.
     ///
     /// # Errors
-    /// As [`Graph::part`], [`Plan::of_part`] and [`Runner::new`]; [`Error::Invalid`] if there are more devices than nodes.
+    /// Same as [`Graph::part`], [`Plan::of_part`] and [`Runner::new`]; [`Error::Invalid`] if there are more devices than
+    /// nodes.
     pub fn new(group: &DeviceGroup, arithmetic: Arithmetic, graph: &Graph, inputs: &[&[usize]]) -> Result<Pipeline> {
         let cuts = balanced(graph, group.len())?;
         let mut made: HashMap<Source, (Edge, From)> = HashMap::new();
@@ -131,10 +132,10 @@ impl Pipeline {
         self.stages.iter().map(crossing).sum()
     }
 
-    /// Sets the model's inputs from the host, for all micro-batches to come.
+    /// Sets the model's inputs from the host, for all later micro-batches.
     ///
     /// # Errors
-    /// [`Error::Shape`] if one does not have the planned shape; what the device reports.
+    /// [`Error::Shape`] if one does not have the planned shape; errors of the device.
     pub fn set_inputs(&mut self, inputs: &[&Tensor]) -> Result<()> {
         for (x, input) in inputs.iter().zip(&mut self.inputs) {
             x.expect_shape("the planned input", input.shape())?;
@@ -145,8 +146,8 @@ impl Pipeline {
     }
 
     // ANCHOR: run
-    /// Queues `count` micro-batches: each goes through all stages, one behind the other. `done` is told of each when its last stage has
-    /// been queued, with the stream on which that is and its output.
+    /// Queues `count` micro-batches: each goes through all stages in turn. `done` is called for each when its last stage has been
+    /// queued, with its stream and its output.
     ///
     /// # Errors
     /// The first of `done` or of a device.
@@ -195,7 +196,7 @@ impl Pipeline {
     /// Waits for all micro-batches.
     ///
     /// # Errors
-    /// What the devices report.
+    /// Errors of the devices.
     pub fn synchronize(&self) -> Result<()> {
         self.stages.iter().try_for_each(|stage| stage.stream.synchronize())
     }
@@ -221,8 +222,8 @@ fn flops(node: &Node) -> f64 {
 }
 
 // ANCHOR: balanced
-/// Where to cut a graph into `parts`: its ends, and between them the nodes before which about the same number of floating-point
-/// operations lies in each part; among those nearly as good, where the fewest bytes cross.
+/// Where to cut a graph into `parts`: its ends, and between them nodes such that each part has about the same number of
+/// floating-point operations; among cuts nearly as good, those where the fewest bytes cross.
 ///
 /// # Errors
 /// [`Error::Invalid`] if there are more parts than nodes.

@@ -10,14 +10,14 @@ use super::feed::Feed;
 use crate::models::plan::Plan;
 use crate::models::runner::Runner;
 
-/// Where a batch waits, travels and is computed.
+/// A batch's buffers on a device for waiting, transfer and computation.
 #[derive(Debug)]
 struct Place<T: Feed> {
     stream: Stream,
     runner: Runner,
     inputs: Vec<(PinnedBuffer<T>, T::Way)>,
     output: PinnedBuffer<f32>,
-    /// The batch that is under way.
+    /// The batch in flight.
     batch: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ impl<T: Feed> Place<T> {
     }
     // ANCHOR_END: queue
 
-    /// Waits for the batch that is under way, and hands its results over.
+    /// Waits for the batch in flight, and hands its results over.
     fn finish(&mut self, take: &mut impl FnMut(usize, &[f32]) -> Result<()>) -> Result<()> {
         match self.batch.take() {
             Some(batch) => take(batch, self.output.as_slice()?),
@@ -56,19 +56,19 @@ impl<T: Feed> Place<T> {
 /// A model on each device of a group.
 #[derive(Debug)]
 pub struct Replicas<T: Feed = f32> {
-    /// Of all devices in turn, then of all devices again.
+    /// One place of each device in turn, then the next place of each.
     places: Vec<Place<T>>,
     devices: usize,
-    /// How many of the devices are used.
+    /// Number of devices in use.
     used: usize,
 }
 
 impl<T: Feed> Replicas<T> {
-    /// `places` copies of a model per device, each with a plan that `plan` makes for it: 2 where copies between host and device take
-    /// a good part of the time of a pass.
+    /// `places` copies of a model per device, each with a plan from `plan`: 2 where copies between host and device take a large
+    /// part of the time of a pass.
     ///
     /// # Errors
-    /// Those of `plan`; as [`Runner::new`]; [`Error::Invalid`] if the model has several outputs.
+    /// Errors of `plan`; same as [`Runner::new`]; [`Error::Invalid`] if the model has several outputs.
     pub fn new(group: &DeviceGroup, places: usize, mut plan: impl FnMut(&Device) -> Result<Plan>) -> Result<Self> {
         let devices = (0..places.max(1)).flat_map(|_| group.devices());
         let mut places = devices.map(|device| Place::new(device, plan(device)?)).collect::<Result<Vec<_>>>()?;
@@ -80,13 +80,14 @@ impl<T: Feed> Replicas<T> {
         Ok(Replicas { places, devices: group.len(), used: group.len() })
     }
 
-    /// Lets later runs use the first `devices` alone.
+    /// Limits later runs to the first `devices`.
     pub fn limit(&mut self, devices: usize) {
         self.used = devices.clamp(1, self.devices);
     }
 
     // ANCHOR: run
-    /// Runs `batches`: `fill` writes the inputs of each, as [`Feed`] says, and `take` gets its results, in the order of the batches.
+    /// Runs `batches`: `fill` writes the inputs of each, in the format of [`Feed`], and `take` gets its results, in the order of
+    /// the batches.
     ///
     /// # Errors
     /// The first of `fill`, `take` or a device.
@@ -114,7 +115,7 @@ impl<T: Feed> Replicas<T> {
     }
     // ANCHOR_END: run
 
-    /// What each device runs.
+    /// Plan of each device.
     pub fn plan(&self) -> &Plan {
         self.places[0].runner.plan()
     }

@@ -36,10 +36,10 @@ pub const PTX: Step<Version> = Step {
     method: WORDS,
 };
 
-/// One thread more than there are words, for what is left.
+/// One thread more than there are words, for the remainder.
 const WORDS: Version = Version { kernel: "bytes", threads: |size| size.len() / 4 + 1, block: 256 };
 
-/// Every byte occurs. A product of 8 by 11 bits fits f64, and f32, so that the one rounding to f16 is that of the kernel: no
+/// Every byte occurs. A product of 8 by 11 bits fits f64, and f32, so that the only rounding, to f16, is that of the kernel: no
 /// difference is allowed.
 fn problem(size: Size) -> Result<Problem> {
     let n = size.len();

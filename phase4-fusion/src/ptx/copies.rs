@@ -61,7 +61,7 @@ pub(super) fn blocks(size: Size) -> usize {
 /// Binomial coefficients of order 8, over 256: exact, and 1 together.
 const WEIGHTS: [f64; 9] = [1.0, 8.0, 28.0, 56.0, 70.0, 56.0, 28.0, 8.0, 1.0];
 
-/// Nine products of values below 1.
+/// A signal whose outputs are sums of nine products of values below 1.
 pub(super) fn problem(size: Size) -> Result<Problem> {
     let n = size.len();
     let input = Tensor::random(&[n], 9);

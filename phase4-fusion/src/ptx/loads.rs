@@ -51,7 +51,7 @@ pub const PTX: Step<Version> = Step {
     method: VECTORS,
 };
 
-/// One thread more than there are vectors, for what is left.
+/// One thread more than there are vectors, for the remainder.
 const VECTORS: Version = Version { kernel: "loads", threads: |size| size.len() / 4 + 1, block: 256 };
 
 /// One rounding per value.

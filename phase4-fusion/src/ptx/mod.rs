@@ -1,7 +1,7 @@
-//! PTX by hand: what CUDA C has words for, and what it does not.
+//! PTX by hand: instructions that CUDA C can express, and others that it cannot.
 //!
 //! A pair is one small kernel in two or three versions, the first in CUDA C and the last with its inner lines in PTX. All
-//! versions of a pair take the same arguments and compute the same, so that a table may hold them against each other.
+//! versions of a pair take the same arguments and compute the same, so that a table can compare them.
 //!
 //! | pair | question |
 //! | --- | --- |
@@ -15,7 +15,7 @@
 //! | [`copies`] | what do copies save that no register sees? |
 //! | [`stages`] | what does a barrier that counts bytes save over one that all threads reach? |
 //!
-//! [`bench::sass`] lists what ptxas makes of each version.
+//! [`bench::sass`] lists the machine code of each version from ptxas.
 
 pub mod branch;
 pub mod bytes;
@@ -51,21 +51,21 @@ pub static PAIRS: &[Pair] = &[
 /// A kernel in CUDA C and in PTX.
 #[derive(Debug)]
 pub struct Pair {
-    /// What tables call it.
+    /// Name in tables.
     pub name: &'static str,
-    /// What it answers, in a sentence.
+    /// Question that it answers, in a sentence.
     pub question: &'static str,
     /// CUDA C first, PTX last.
     pub versions: &'static [Step<Version>],
-    /// Mnemonics of SASS, without modifiers, that tell the versions apart.
+    /// Mnemonics of SASS, without modifiers, that distinguish the versions.
     pub telling: &'static [&'static str],
-    /// A problem of a size: distinct inputs, and what has to become of them.
+    /// A problem of a size: distinct inputs, and their expected outputs.
     pub problem: fn(Size) -> Result<Problem>,
-    /// What a problem of a size asks of a device.
+    /// Cost of a problem of a size.
     pub cost: fn(Size) -> Cost,
-    /// The size for the simulator, which counts.
+    /// Size for the simulator, which counts.
     pub simulated: Size,
-    /// The sizes for a GPU, which has times.
+    /// Sizes for a GPU, which has times.
     pub measured: &'static [Size],
 }
 
@@ -91,7 +91,7 @@ impl Size {
         }
     }
 
-    /// How many values; of matrices, how many matrices.
+    /// Number of values; for matrices, number of matrices.
     pub fn len(self) -> usize {
         match self {
             Size::Values(n) => n,
@@ -110,7 +110,7 @@ impl Size {
 pub struct Version {
     /// The kernel's name.
     pub kernel: &'static str,
-    /// Threads in all, for a size.
+    /// Total number of threads, for a size.
     pub threads: fn(Size) -> usize,
     /// Threads per block.
     pub block: u32,
@@ -173,10 +173,10 @@ impl LoadedVersion {
 }
 
 impl Pair {
-    /// Runs each version on a problem, checked before it is counted or timed, and tells `before` its title.
+    /// Runs each version on a problem, checked before it is counted or timed, and calls `before` with its title.
     ///
     /// # Errors
-    /// What the device reports, except that a version needs another one: that is its result.
+    /// Errors of the device, unless a version needs another device: that is its result.
     pub fn run(
         &self,
         device: &Device,

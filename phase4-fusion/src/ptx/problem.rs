@@ -1,4 +1,4 @@
-//! Inputs of a pair, and what has to become of them.
+//! Inputs of a pair, and their expected outputs.
 
 use bench::ladder::{Step, positions};
 use common::check::{Mismatch, Report, Tolerance, compare};
@@ -6,17 +6,17 @@ use common::prelude::*;
 
 use super::{LoadedVersion, Size, Version};
 
-/// Up to this many operations a reference is computed for every output; beyond, for a sample.
+/// Up to this many operations a reference is computed for every output; beyond it, for a sample.
 const OPERATIONS: usize = 1 << 24;
 
-/// Outputs of a sample.
+/// Number of outputs of a sample.
 const SAMPLE: usize = 1 << 14;
 
-/// What the outputs have to be, computed in f64: all, or a sample where that would take too long.
+/// Expected outputs, computed in f64: all, or a sample where that would take too long.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     len: usize,
-    /// Which outputs have a value here, ascending.
+    /// Indices of the outputs that have a value here, ascending.
     places: Vec<usize>,
     values: Vec<f64>,
     tolerance: Tolerance,
@@ -30,7 +30,7 @@ impl Wanted {
         Wanted { len, values: places.iter().map(|&place| at(place)).collect(), places, tolerance }
     }
 
-    /// Compares `output`, on the host. All values must be finite, also those that no sample looks at.
+    /// Compares `output`, on the host. All values must be finite, including those outside the sample.
     fn check(&self, output: &[f32]) -> Result<Report, Mismatch> {
         if output.len() != self.len {
             return Err(Mismatch::Length { actual: output.len(), expected: self.len });
@@ -47,13 +47,13 @@ impl Wanted {
 /// A pair's problem of one size.
 #[derive(Debug)]
 pub struct Problem {
-    /// Its size.
+    /// Size.
     pub size: Size,
-    /// What the kernels read, on the host, in the order in which they take it.
+    /// Inputs of the kernels, on the host, in the order of their parameters.
     pub inputs: Vec<Tensor>,
-    /// The shape and the type of what they write.
+    /// Shape and type of the output.
     pub output: (Vec<usize>, ElementType),
-    /// What that has to be.
+    /// Expected output.
     pub wanted: Wanted,
 }
 
@@ -85,10 +85,10 @@ impl Problem {
         Ok(self.wanted.check(output.as_slice()?))
     }
 
-    /// Runs one version, which may be one with a planted mistake, and compares.
+    /// Runs one version, possibly with a planted mistake, and compares.
     ///
     /// # Errors
-    /// What the device reports; [`Error::Unsupported`] if it does not have the version's instructions.
+    /// Errors of the device; [`Error::Unsupported`] if it does not have the version's instructions.
     pub fn try_version(&self, device: &Device, step: &Step<Version>) -> Result<Result<Report, Mismatch>> {
         let loaded: LoadedVersion = step.load(device)?;
         let inputs = self.on(device)?;

@@ -54,7 +54,7 @@ pub const PTX: Step<Version> = Step {
     method: EIGHTS,
 };
 
-/// One thread more than there are vectors of 16 bytes, for what is left.
+/// One thread more than there are vectors of 16 bytes, for the remainder.
 const EIGHTS: Version = Version { kernel: "series", threads: |size| size.len() / 8 + 1, block: 256 };
 
 /// Multiply-adds per value, as in the kernel.

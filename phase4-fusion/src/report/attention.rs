@@ -1,4 +1,4 @@
-//! The attention ladder: each step on four kinds of attention, and the step that is chosen for real ones.
+//! The attention ladder: each step on four kinds of attention, and the chosen step for real ones.
 
 use bench::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
 use bench::parts::{Part, Report};
@@ -21,11 +21,11 @@ pub const PART: Part = Part {
 
 /// The attention of a row.
 const ATTENTION: ColumnSpec = ColumnSpec::text("attention", "attention");
-/// The step that is chosen, with its blocks per cluster, and how many blocks it has.
+/// The chosen step, with its blocks per cluster, and its number of blocks.
 const CHOSEN: ColumnSpec = ColumnSpec::text("chosen", "step");
 const BLOCKS: ColumnSpec = ColumnSpec::number("blocks", "blocks", 0);
 
-/// As for the convolutions: most steps copy by TMA.
+/// Same as for the convolutions: most steps copy by TMA.
 const COUNTS: [ColumnSpec; 7] = [
     columns::LANE_MILLIONS,
     columns::SHARED_THOUSANDS,
@@ -36,7 +36,8 @@ const COUNTS: [ColumnSpec; 7] = [
     columns::CHECK,
 ];
 
-/// Images, heads, queries, keys, values of a head; whether there is a mask. Of the U-Net, of a language model, and few queries.
+/// Images, heads, queries, keys, values of a head; whether there is a mask. For the U-Net, for a language model, and for few
+/// queries.
 const SIMULATED: [([usize; 5], bool); 3] =
     [([1, 2, 128, 128, 40], false), ([1, 1, 256, 256, 128], true), ([1, 1, 8, 512, 64], false)];
 const MEASURED: [([usize; 5], bool); 4] = [
@@ -46,7 +47,7 @@ const MEASURED: [([usize; 5], bool); 4] = [
     ([2, 8, 1, 16384, 128], false),
 ];
 
-/// What the choice is shown for.
+/// Sizes for which the choice is shown.
 const CHOICES: [[usize; 5]; 7] = [
     [2, 8, 4096, 4096, 40],
     [2, 8, 1024, 1024, 80],
@@ -57,7 +58,7 @@ const CHOICES: [[usize; 5]; 7] = [
     [2, 8, 1, 16384, 128],
 ];
 
-/// Multiprocessors of an H200, for a device that has no number of them to tell.
+/// Number of multiprocessors of an H200, for a device that does not report one.
 const H200: u32 = 132;
 
 fn size([images, heads, queries, keys, head]: [usize; 5]) -> Size {
@@ -104,7 +105,7 @@ fn run(device: &Device) -> Result<Report> {
 const NOTATION: &str =
     "images × heads × tokens, values of a head; with few queries, queries : keys. causal: a query sees no later key.";
 
-/// What is new in each step.
+/// New idea of each step.
 fn steps() -> Table {
     let mut table = TableBuilder::of("the attention ladder", [columns::STEP, IDEA]);
     for step in LADDER {
@@ -128,7 +129,7 @@ fn run_step(
     })
 }
 
-/// Attentions of models, and the step that is chosen for each.
+/// Attentions of models, and the chosen step for each.
 fn choice(device: &Device) -> Result<Table> {
     let processors = device.properties().multiprocessors.unwrap_or(H200);
     let title = format!("the step chosen for each attention, for {processors} SMs");

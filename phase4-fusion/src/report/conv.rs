@@ -1,4 +1,4 @@
-//! The convolution ladder on tensor cores: each step on three kinds of layer, and the tile that is chosen for real layers.
+//! The convolution ladder on tensor cores: each step on three kinds of layer, and the chosen tile for real layers.
 
 use bench::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
 use bench::parts::{Part, Report};
@@ -24,7 +24,7 @@ pub const PART: Part = Part {
 /// The layer of a row.
 const CONVOLUTION: ColumnSpec = ColumnSpec::text("convolution", "convolution");
 
-/// As for the products, without loads: all steps copy by TMA.
+/// Same as for the products, without loads: all steps copy by TMA.
 const COUNTS: [ColumnSpec; 7] = [
     columns::LANE_MILLIONS,
     columns::SHARED_THOUSANDS,
@@ -45,7 +45,7 @@ const MEASURED: [Shape; 4] = [
     shape(3, 64, 7, 2, 224).images(32),
 ];
 
-/// Multiprocessors of an H200, for a device that has no number of them to tell.
+/// Number of multiprocessors of an H200, for a device that does not report one.
 const H200: u32 = 132;
 
 /// The steps, a table for each type, and real layers.
@@ -72,7 +72,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(report)
 }
 
-/// What is new in each step.
+/// New idea of each step.
 fn steps() -> Table {
     let mut table = TableBuilder::of("the convolution ladder on tensor cores", [columns::STEP, IDEA]);
     for step in LADDER {
@@ -96,10 +96,10 @@ fn cost(shape: Shape, precision: Precision) -> Cost {
     Cost { bytes: cost.bytes / 4.0 * precision.input().size() as f64, ..cost }
 }
 
-/// The columns of [`tiles`]: a batch each.
+/// The columns of [`tiles`]: one per batch.
 const TILES: [ColumnSpec; 2] = [ColumnSpec::text("one", "1 image"), ColumnSpec::text("many", "32 images")];
 
-/// ResNet18's layers in f16, and the tile that is chosen for each: pixels × channels, and behind a stroke the slices of K.
+/// ResNet18's layers in f16, and the chosen tile for each: pixels × channels, and after a slash the slices of K.
 fn tiles(device: &Device) -> Result<Table> {
     let processors = device.properties().multiprocessors.unwrap_or(H200);
     let title = format!("the tile chosen for ResNet18's layers, for {processors} SMs");

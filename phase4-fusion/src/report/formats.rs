@@ -1,4 +1,4 @@
-//! A format for each layer: what single layers cost, and the plans that are made of it.
+//! A format for each layer: the costs of single layers, and the plans made from them.
 
 use bench::parts::{Part, Report};
 use common::prelude::*;

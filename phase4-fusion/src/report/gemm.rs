@@ -64,7 +64,7 @@ fn cube(device: &Device) -> String {
     format!("{size} × {size} × {size},")
 }
 
-/// What is new in each step.
+/// New idea of each step.
 fn steps() -> Table {
     let mut table = TableBuilder::of("the GEMM ladder on tensor cores", [columns::STEP, IDEA]);
     for step in LADDER {
@@ -78,15 +78,15 @@ fn steps() -> Table {
 pub struct TensorProblem {
     /// M, N, K.
     pub size: [usize; 3],
-    /// What is multiplied.
+    /// Type of the operands.
     pub precision: Precision,
-    /// How B lies in memory.
+    /// Layout of B in memory.
     pub layout: Layout,
     /// \[M, K\], on the device.
     pub a: Tensor,
     /// \[K, N\], or \[N, K\] if it is transposed; on the device.
     pub b: Tensor,
-    /// What C has to be.
+    /// Expected C.
     pub expected: Expected,
 }
 
@@ -94,7 +94,7 @@ impl TensorProblem {
     /// A product of random matrices.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn seeded(
         device: &Device,
         size @ [m, n, k]: [usize; 3],
@@ -118,7 +118,7 @@ impl TensorProblem {
         Cost { flops: 2.0 * m * n * k, bytes: input * (m * k + k * n) + output * m * n, values: m * n }
     }
 
-    /// A place for C.
+    /// Memory for C.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -129,12 +129,12 @@ impl TensorProblem {
     /// Queues C = A·B.
     ///
     /// # Errors
-    /// As [`Gemm::launch`].
+    /// Same as [`Gemm::launch`].
     pub fn launch(&self, stream: &Stream, gemm: &Gemm, c: &mut Tensor) -> Result<()> {
         gemm.launch(stream, &self.a, &self.b, self.layout, &Epilogue::default(), c)
     }
 
-    /// Runs a step, and appends its row, which has this name in that column.
+    /// Runs a step, and appends its row, with this name in that column.
     fn add_row(
         &self,
         device: &Device,

@@ -1,4 +1,4 @@
-//! What an all-reduce over several hosts would take, by the model of [`crate::links`].
+//! Estimated times of an all-reduce over several hosts, by the model of [`crate::links`].
 
 use bench::parts::{Part, Report};
 use bench::table::{ColumnSpec, Table, TableBuilder};
@@ -36,7 +36,7 @@ fn run(_: &Device) -> Result<Report> {
     Ok(Report { tables: vec![table()], wrong: Vec::new() })
 }
 
-/// Milliseconds by size and way.
+/// Milliseconds by size and method.
 pub fn table() -> Table {
     let [hosts, gpus] = CLUSTER;
     let title = "model: milliseconds of an all-reduce over several hosts";

@@ -1,4 +1,4 @@
-//! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
+//! Reports of the command, one file per part. A part makes tables and lists their errors.
 
 use bench::ladder::{Expected, LadderTable, columns};
 use bench::parts::{Part, Report};
@@ -43,18 +43,18 @@ pub static PARTS: &[Part] = &[
     sass::PART,
 ];
 
-/// The runs on a GPU that are kept in `records/`, for where there is none.
+/// GPU runs kept in `records/`, for machines without a GPU.
 ///
 /// # Errors
-/// [`Error::Record`] with the file that is no record.
+/// [`Error::Record`] with the file that is not a record.
 pub fn records() -> Result<Vec<Record>> {
     bench::records!("nvidia-h200-broken.json")
 }
 
-/// What is new in a step.
+/// New idea of a step.
 const IDEA: ColumnSpec = ColumnSpec::text("idea", "idea");
 
-/// The columns of a ladder: what the simulator counts, what a GPU takes, and the check.
+/// The columns of a ladder: the simulator's counts, the GPU's times, and the check.
 const COUNTS: [ColumnSpec; 8] = [
     columns::LANE_MILLIONS,
     columns::SECTORS_PER_REQUEST,
@@ -84,14 +84,14 @@ fn step_table(title: String, names: &[ColumnSpec], counts: &[ColumnSpec], device
     table
 }
 
-/// Moves a table that is complete into a report, with what is wrong in it.
+/// Moves a complete table into a report, with its errors.
 fn finish(table: LadderTable, report: &mut Report) {
     let (table, wrong) = table.finish();
     report.tables.push(table);
     report.wrong.extend(wrong);
 }
 
-/// What the largest value of a result may be off by.
+/// Tolerance of a result's largest value.
 fn allowed(expected: &Expected) -> f64 {
     let most = expected.reference().values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
     expected.tolerance().at(most)

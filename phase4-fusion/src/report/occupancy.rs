@@ -1,4 +1,4 @@
-//! How many blocks of each step an SM holds, and what they use it up with.
+//! Number of blocks of each step that an SM holds, and their use of its resources.
 
 use bench::ladder::columns;
 use bench::parts::{Part, Report};
@@ -31,9 +31,9 @@ const SHARED_KIB: ColumnSpec = ColumnSpec::number("shared_kib", "shared KiB", 1)
 pub const BLOCKS: ColumnSpec = ColumnSpec::number("blocks", "blocks", 0);
 const LIMIT: ColumnSpec = ColumnSpec::text("limit", "limited by");
 
-/// Behind a dash in the column of registers handed on.
+/// Note for a dash in the column of registers handed on.
 const KEPT: &str = "every thread keeps the registers that it starts with";
-/// Behind a dash in the columns of stages.
+/// Note for a dash in the columns of stages.
 const NO_STAGE: &str = "operands come straight from global memory";
 
 /// A kernel of a step, and its tile.
@@ -42,14 +42,14 @@ pub(super) struct Tile {
     pub(super) source: &'static KernelSource,
     pub(super) kernel: String,
     precision: Precision,
-    /// None: the file's only one.
+    /// `None`: the file's only one.
     shape: Option<TileShape>,
     /// Whether tiles of A and B lie in shared memory.
     is_staged: bool,
 }
 
 impl Tile {
-    /// Those of a step of the products, in its first type, for B as its transpose.
+    /// Tiles of a step of the products, in its first type, for B as its transpose.
     pub(super) fn of_product(step: &'static gemm::Step) -> Vec<Tile> {
         let precision = step.method.precisions()[0];
         let tile = |shape: Option<TileShape>| Tile {
@@ -66,7 +66,7 @@ impl Tile {
         }
     }
 
-    /// Those of a step of the convolutions, in the first of their types.
+    /// Tiles of a step of the convolutions, in the first of their types.
     pub(super) fn of_conv(step: &'static conv::Step) -> Vec<Tile> {
         let [precision, ..] = conv::PRECISIONS;
         let of_shape = |shape: &TileShape| Tile {
@@ -87,7 +87,7 @@ impl Tile {
         }
     }
 
-    /// Tiles of A and B in shared memory, and the KiB of each.
+    /// Number of tiles of A and B in shared memory, and the KiB of each.
     fn stages(&self, geometry: &Geometry) -> Option<String> {
         let along_k = geometry.along_k.filter(|_| self.is_staged)?;
         let bytes = geometry.tile.iter().sum::<usize>() * along_k * self.precision.input().size();
@@ -95,13 +95,13 @@ impl Tile {
     }
 }
 
-/// The table, for the GPU at hand.
+/// The table, for the available GPU.
 fn run(device: &Device) -> Result<Report> {
     let compiled = resources::compile(device, ladders());
     Ok(Report { tables: vec![table(&compiled)?], wrong: Vec::new() })
 }
 
-/// A row for each tile of each step, in f16.
+/// One row per tile of each step, in f16.
 ///
 /// # Errors
 /// [`Error::NoSuchConstant`] if a kernel file does not name its tile's sizes.
@@ -147,7 +147,7 @@ pub fn table(compiled: &[Compiled]) -> Result<Table> {
     Ok(table.finish())
 }
 
-/// What is known of the kernel.
+/// Compiled resources of the kernel.
 fn of_kernel<'c>(compiled: &'c [Compiled], tile: &Tile) -> std::result::Result<&'c ptxas::Resources, String> {
     let file = compiled.iter().find(|file| file.source.name == tile.source.name);
     let file = file.ok_or_else(|| format!("{} was not compiled", tile.source.name))?;

@@ -1,4 +1,4 @@
-//! ResNet18, the autoencoder and the U-Net as plans: which layers become which kernel.
+//! ResNet18, the autoencoder and the U-Net as plans: the layers of each kernel.
 
 use bench::parts::{Part, Report};
 use common::prelude::*;

@@ -17,7 +17,7 @@ pub const PART: Part = Part {
     run,
 };
 
-/// The pair, and its size where it has more than one.
+/// The pair, and its size where it has several.
 pub const PAIR: ColumnSpec = ColumnSpec::text("pair", "pair");
 const IDEA: ColumnSpec = ColumnSpec::text("idea", "idea");
 
@@ -26,7 +26,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(Report { tables: vec![pairs(), table], wrong })
 }
 
-/// What each version does differently.
+/// New idea of each version.
 fn pairs() -> Table {
     let mut table = TableBuilder::of("pairs of kernels, in CUDA C and in PTX", [PAIR, columns::STEP, IDEA]);
     for Pair { name, versions, .. } in PAIRS {

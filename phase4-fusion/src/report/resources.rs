@@ -1,4 +1,4 @@
-//! What each kernel takes of an SM, as the compiler says.
+//! Resources of an SM that each kernel uses, from the compiler.
 
 use bench::parts::{Part, Report};
 use bench::resources;
@@ -22,14 +22,14 @@ pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     ladders().chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| version.source()))
 }
 
-/// Those of the ladders and models alone.
+/// Only those of the ladders and models.
 pub fn ladders() -> impl Iterator<Item = &'static KernelSource> {
     let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(gemm::Step::source);
     let products = products.chain(conv::LADDER.iter().map(conv::Step::source)).chain([&conv::s8::SOURCE]);
     products.chain(attention::LADDER.iter().map(attention::Step::source)).chain([&OneKernel::SOURCE])
 }
 
-/// The table, for the GPU at hand.
+/// The table, for the available GPU.
 fn run(device: &Device) -> Result<Report> {
     Ok(resources::report(device, sources()))
 }

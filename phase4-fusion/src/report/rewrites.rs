@@ -1,4 +1,4 @@
-//! What it does to the values when a formula is rewritten so that one launch can do it.
+//! Effect on the values when a formula is rewritten so that one launch can do it.
 
 use bench::ladder::columns;
 use bench::parts::{Part, Report};

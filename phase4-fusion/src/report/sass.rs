@@ -1,4 +1,4 @@
-//! What ptxas makes of the pairs and of the ladders on tensor cores: the instructions that tell their kernels apart.
+//! Machine code from ptxas for the pairs and the ladders on tensor cores: the instructions that distinguish their kernels.
 
 use bench::ladder::columns;
 use bench::parts::{Part, Report};
@@ -29,7 +29,7 @@ const PREDICATED: ColumnSpec = ColumnSpec::number("predicated", "predicated", 0)
 /// The pair's or the ladders' own instructions, with modifiers and numbers.
 pub const TELLING: ColumnSpec = ColumnSpec::text("telling", "those that tell them apart");
 
-/// Characters in a line of the last column, beside a pair's name and beside a kernel's.
+/// Characters in a line of the last column, next to a pair's name and to a kernel's.
 const CELL: usize = 44;
 const CELL_OF_LADDER: usize = 36;
 
@@ -41,7 +41,7 @@ fn run(device: &Device) -> Result<Report> {
     Ok(Report { tables: vec![pairs(&architecture), ladders(&architecture)], wrong: Vec::new() })
 }
 
-/// A row for each version of each pair.
+/// One row for each version of each pair.
 fn pairs(architecture: &str) -> Table {
     let columns = [PAIR, columns::STEP, INSTRUCTIONS, PREDICATED, TELLING];
     let mut table = TableBuilder::of(format!("machine code of each pair, compiled for {architecture}"), columns);
@@ -66,8 +66,8 @@ fn pairs(architecture: &str) -> Table {
     table.finish()
 }
 
-/// A row for each step from the last one without `wgmma` on, and for each type of the last: the first of its tiles, with B as its
-/// transpose.
+/// One row for each step from the last one without `wgmma` on, and for each type of the last: the first of its tiles, with B as
+/// its transpose.
 fn ladders(architecture: &str) -> Table {
     let columns = [columns::STEP, KERNEL, INSTRUCTIONS, TELLING];
     let mut table = TableBuilder::of("machine code of the last steps on tensor cores", columns);
@@ -88,7 +88,7 @@ fn ladders(architecture: &str) -> Table {
     table.finish()
 }
 
-/// The shipped PTX of a kernel, compiled for what it asks for, or else for `architecture`.
+/// The shipped PTX of a kernel, compiled for the architecture that it requires, or else for `architecture`.
 fn listing(source: &KernelSource, architecture: &str, kernel: &str) -> std::result::Result<Listing, String> {
     sass::listing(&source.shipped_ptx().unwrap_or_default(), &resources::architecture_of(source, architecture), kernel)
 }

@@ -1,4 +1,4 @@
-//! The largest U-Net, split over several devices: what each of them computes, and what they sum.
+//! The largest U-Net, split over several devices: the work and the sums of each.
 
 use bench::parts::{Part, Report};
 use bench::table::{ColumnSpec, TableBuilder};
@@ -29,7 +29,7 @@ const LATENTS: [usize; 4] = [2, INPUTS, 64, 64];
 /// Bytes of a value in f16.
 const F16: usize = 2;
 
-/// Nothing runs: shapes say it all.
+/// Nothing runs: shapes are enough.
 fn run(_: &Device) -> Result<Report> {
     let config = Config::PRODUCTION;
     let shapes = config.shapes().into_iter().map(|(name, shape)| (name, Tensor::shape_only(&shape)));

@@ -1,4 +1,4 @@
-//! A chain of tiny kernels in every way to get from one to the next.
+//! A chain of tiny kernels, with every method of getting from one to the next.
 
 use bench::ladder::{NO_COUNTS, columns};
 use bench::parts::{Part, Report};

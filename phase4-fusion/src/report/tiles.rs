@@ -31,7 +31,7 @@ const OF_WHOLE: ColumnSpec = ColumnSpec::number("of_whole", "% of whole", 0);
 
 /// Side of a tile.
 const TILE: usize = 8;
-/// Channels of what says which tiles have changed: those of the U-Net's input.
+/// Channels of the image that determines which tiles have changed: those of the U-Net's input.
 const SEEN: usize = 8;
 
 fn run(device: &Device) -> Result<Report> {
@@ -132,7 +132,7 @@ impl Block {
         Tensor::empty_of(device, self.x.shape(), ElementType::F16, MemoryFormat::Nhwc)
     }
 
-    /// By the kernels that a plan has, and the result.
+    /// Runs it with the kernels of a plan, and returns the result.
     fn whole(&self, device: &Device) -> Result<(Timing, Vec<f32>)> {
         let (stream, conv) = (device.stream(), conv::Tuned::load(device)?);
         let (mut middle, mut y) = (self.empty(device)?, self.empty(device)?);
@@ -154,7 +154,7 @@ impl Block {
         Ok((timing, values(&y)?))
     }
 
-    /// Over a list, with this number of tiles that change from pass to pass, and the result.
+    /// Runs it over a list, with this number of tiles that change from pass to pass, and returns the result.
     fn over_tiles(&self, device: &Device, changed: usize) -> Result<(Timing, Vec<f32>)> {
         let stream = device.stream();
         let operations: Vec<&Operation> = self.operations.iter().collect();

@@ -1,18 +1,18 @@
-//! A clip that the project makes itself: shapes that move over a photo at rest, then the same with a pan over the photo.
+//! A clip made by the project itself: shapes that move over a still photo, then the same with a pan over the photo.
 //!
-//! A frame has the four channels of latents: red, green and blue from −1 to 1, and their luma (ITU-R BT.601). An encoder of its own would
-//! make latents of a picture; its place is taken by the mean over the pixels that a value stands for.
+//! A frame has the four channels of latents: red, green and blue from −1 to 1, and their luma (ITU-R BT.601). A real encoder
+//! would make latents of a picture; here the mean over a value's pixels takes its place.
 
 use common::prelude::*;
 use media::photo::Photo;
 use phase3_all_layers::models::unet::LATENTS;
 
-/// Shapes that move.
+/// Number of moving shapes.
 const SHAPES: usize = 3;
-/// Of a shape, in sides of a frame: the least and the largest radius, and the largest way in a frame.
+/// Smallest and largest radius of a shape, then its maximum movement per frame, in sides of a frame.
 const RADIUS: [f32; 2] = [0.07, 0.14];
 const SPEED: f32 = 0.02;
-/// Parts of red, green and blue in the luma.
+/// Weights of red, green and blue in the luma.
 const LUMA: [f32; 3] = [0.299, 0.587, 0.114];
 
 /// A disc or a square.
@@ -20,14 +20,14 @@ const LUMA: [f32; 3] = [0.299, 0.587, 0.114];
 struct Shape {
     is_disc: bool,
     radius: f32,
-    /// Across and down, in sides of a frame, at the first frame; and in each frame after it.
+    /// Across and down, in sides of a frame, at the first frame; then in each later frame.
     start: [f32; 2],
     speed: [f32; 2],
     colour: [f32; 3],
 }
 
 impl Shape {
-    /// From eight values in (−1, 1).
+    /// Makes a shape from eight values in (−1, 1).
     fn of(number: usize, random: &[f32]) -> Shape {
         let of = |at: usize| random.get(at).copied().unwrap_or_default();
         let between = |low: f32, high: f32, value: f32| low + (high - low) * (value / 2.0 + 0.5);
@@ -40,7 +40,7 @@ impl Shape {
         }
     }
 
-    /// Whether it covers a place of a frame. Shapes turn back at the edges.
+    /// Whether it covers a point of a frame. Shapes turn back at the edges.
     fn covers(&self, frame: usize, place: [f32; 2]) -> bool {
         let reflected = |at: f32| {
             let at = at.rem_euclid(2.0);
@@ -52,7 +52,8 @@ impl Shape {
     }
 }
 
-/// Two frames by two of the built-in photo, \[3, 2·side, 2·side\] from −1 to 1: each value is the mean of the pixels that it touches.
+/// Two frames by two of the built-in photo, \[3, 2·side, 2·side\] from −1 to 1: each value is the mean of the pixels that it
+/// touches.
 fn canvas(side: usize) -> Result<Tensor> {
     let photo = Photo::built_in().colours();
     let ([_, height, width], pixels) = (photo.dims("the photo")?, photo.as_slice()?);
@@ -73,7 +74,7 @@ fn canvas(side: usize) -> Result<Tensor> {
 /// up to a frame's width to the right and half of one down.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there is no frame or a frame has no pixel.
+/// [`Error::Invalid`] if there are no frames or a frame has no pixels.
 pub fn latents(frames: usize, side: usize, seed: u64) -> Result<Vec<Tensor>> {
     if frames == 0 || side == 0 {
         return Err(Error::Invalid(format!("a clip of {frames} frames of {side} × {side}")));
@@ -115,7 +116,7 @@ pub fn latents(frames: usize, side: usize, seed: u64) -> Result<Vec<Tensor>> {
 mod tests {
     use super::*;
 
-    /// Which of two frames' values differ, as a share.
+    /// Share of the values that differ between two frames.
     fn changed(a: &Tensor, b: &Tensor) -> f64 {
         let (a, b) = (a.as_slice().unwrap(), b.as_slice().unwrap());
         a.iter().zip(b).filter(|(a, b)| a != b).count() as f64 / a.len() as f64

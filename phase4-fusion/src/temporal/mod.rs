@@ -1,4 +1,4 @@
-//! Temporal caching: what a step or a frame before has made is taken again by rule.
+//! Temporal caching: results of an earlier step or frame are reused by rule.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -12,8 +12,8 @@
 //! number of steps, with the frame before as its second input (Meng et al., "SDEdit", 2022, change pictures in this way). So where the
 //! clip stands still, a frame's first step has the input that the frame before had.
 //!
-//! What untrained weights show: the time, and how an error that a rule makes grows from step to step and frame to frame. What they do not
-//! show is what a viewer would see: a trained network's deep layers change less from step to step than these do.
+//! Untrained weights show the time, and how an error from a rule grows from step to step and frame to frame. They do not show
+//! what a viewer would see: a trained network's deep layers change less from step to step than these do.
 
 pub mod clip;
 pub mod quality;

@@ -1,27 +1,27 @@
-//! How far frames are from those of the whole computation.
+//! Difference of frames from those of the whole computation.
 
 use common::prelude::*;
 use common::reference::structural_similarity;
 use phase3_all_layers::commands::video::peak_signal_to_noise;
 
-/// What values of frames span, from −1 to 1.
+/// Range of the values of frames, from −1 to 1.
 const RANGE: f64 = 2.0;
 
-/// Of a clip's frames: the mean and the worst of each measure.
+/// Quality of a clip's frames: the mean and the worst of each measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// Peak signal-to-noise ratio in decibels of the whole clip, by its mean square error; infinite for the same values.
+    /// Peak signal-to-noise ratio in decibels of the whole clip, by its mean square error; infinite for equal values.
     pub psnr: f64,
-    /// Of the frame that is farthest off.
+    /// Peak signal-to-noise ratio of the worst frame.
     pub worst_psnr: f64,
     /// Mean structural similarity.
     pub ssim: f64,
-    /// Of the frame that is least like its twin.
+    /// Structural similarity of the worst frame.
     pub worst_ssim: f64,
 }
 
 impl Quality {
-    /// Of `frames` beside those of the whole computation, on the host.
+    /// Compares `frames` with those of the whole computation, on the host.
     ///
     /// # Errors
     /// [`Error::Invalid`] if their numbers differ, there is none or one is on a device; [`Error::Shape`] if shapes differ.

@@ -1,4 +1,4 @@
-//! Frames by the U-Net with a memory: its parts are plans of their own, and a part that is not due gives what it gave last.
+//! Frames by the U-Net with a memory: its parts are separate plans, and a part that is not due returns its last result.
 //!
 //! ```text
 //! input ─→ head ─→ first residual ─→ full resolution, down ─→ deep ─→ full resolution, up ─→ noise
@@ -28,27 +28,27 @@ use crate::models::runner::Flowing;
 /// When the deep part runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// In each n-th step of a frame, from the first on; in between its last result is taken.
+    /// In each n-th step of a frame, starting with the first; in between its last result is reused.
     Steps(usize),
-    /// In all steps of each n-th frame; in between that of the same step of an earlier frame is taken.
+    /// In all steps of each n-th frame; in between the result of the same step of an earlier frame is reused.
     Frames(usize),
 }
 
 /// Where the deep part begins, and when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deep {
-    /// 1 to 3: as often have sides been halved.
+    /// Number of times that sides have been halved, 1 to 3.
     pub level: usize,
     /// When it runs.
     pub every: Every,
 }
 
-/// What is taken again, and when.
+/// Results that are reused, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rule {
     /// The deep part's result.
     pub deep: Option<Deep>,
-    /// Tiles of the first residual block whose input changed by no more than this since the same step of an earlier frame.
+    /// Reuses tiles of the first residual block whose input changed by no more than this since the same step of an earlier frame.
     pub threshold: Option<f32>,
 }
 
@@ -62,12 +62,12 @@ impl Rule {
         }
     }
 
-    /// Where the network has to be cut for it.
+    /// Where the network must be cut for it.
     pub fn cut(&self) -> Cut {
         Cut { level: self.deep.map(|deep| deep.level), tiles: self.threshold.is_some() }
     }
 
-    /// Of `steps` of `frames`, the share in which the deep part runs.
+    /// Share of `steps` of `frames` in which the deep part runs.
     pub fn deep_share(&self, frames: usize, steps: usize) -> f64 {
         let due = (0..frames).flat_map(|frame| (0..steps).map(move |step| (frame, step)));
         due.filter(|&(frame, step)| self.is_due(frame, step)).count() as f64 / (frames * steps) as f64
@@ -75,7 +75,7 @@ impl Rule {
 }
 
 impl fmt::Display for Rule {
-    /// `whole`, or what is taken again: `L1 1/3 steps`, `Δ ≤ 0.05`.
+    /// `whole`, or the reused parts: `L1 1/3 steps`, `Δ ≤ 0.05`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let deep = self.deep.map(|Deep { level, every }| match every {
             Every::Steps(n) => format!("L{level} 1/{n} steps"),
@@ -105,7 +105,7 @@ enum Work {
     Tiles(Box<TiledResidual>),
 }
 
-/// A part with what it takes and leaves, as the whole network knows it.
+/// A part with its inputs and outputs as numbered in the whole network.
 #[derive(Debug)]
 struct Section {
     work: Work,
@@ -121,19 +121,19 @@ pub struct Network {
     side: usize,
     sections: Vec<Section>,
     output: Source,
-    /// What the deep part leaves, and what the tiled block takes and leaves.
+    /// Result of the deep part, and input and output of the tiled block.
     deep: Option<Edge>,
     tiled: Option<Edge>,
 }
 
-/// What a step takes again, or makes anew and keeps.
+/// A result that a step reuses, or computes and keeps.
 struct Memory<'p> {
     deep: DeepMemory<'p>,
     tiles: Option<(f32, &'p mut Kept)>,
 }
 
 enum DeepMemory<'p> {
-    /// The deep part runs; its result is kept here, if a later step takes it.
+    /// The deep part runs; its result is kept here, if a later step uses it.
     Made(Option<&'p mut Tensor>),
     /// It does not run.
     Taken(&'p Tensor),
@@ -143,7 +143,7 @@ impl Network {
     /// Cuts the U-Net of these parameters and plans its parts, for latents \[1, 8, side, side\].
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is no such level; [`Error::Unsupported`] for tiles in another arithmetic than f16; as
+    /// [`Error::Invalid`] if there is no such level; [`Error::Unsupported`] for tiles in another arithmetic than f16; same as
     /// [`Config::graph`] and [`Plan::of_part`].
     pub fn new(
         device: &Device,
@@ -218,7 +218,7 @@ struct Builder<'a> {
     device: &'a Device,
     arithmetic: Arithmetic,
     graph: &'a Graph,
-    /// How each value that crosses a cut lies in memory.
+    /// Memory layout of each value that crosses a cut.
     edges: HashMap<Source, Edge>,
     network: Network,
 }
@@ -245,7 +245,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What comes before the first residual block by launches, and that over tiles; returns the node after it.
+    /// Adds the launches before the first residual block, and the tiled block; returns the node after it.
     fn tiles(&mut self) -> Result<usize> {
         if self.arithmetic != Arithmetic::F16 {
             return Err(Error::Unsupported {
@@ -278,7 +278,7 @@ impl Builder<'_> {
     }
 }
 
-/// Frames, and what they took.
+/// Frames, and their costs.
 #[derive(Debug)]
 pub struct Made {
     /// \[1, 4, side, side\] each, on the host.
@@ -287,7 +287,7 @@ pub struct Made {
     pub ms: Option<f64>,
     /// Instructions of a frame counted by lane, the same mean on the simulator.
     pub lane_instructions: Option<f64>,
-    /// Of the tiles of the first residual block, the share that was made; `None` if the rule has no tiles.
+    /// Share of the first residual block's tiles that was computed; `None` if the rule has no tiles.
     pub tiles_made: Option<f64>,
 }
 
@@ -301,24 +301,24 @@ pub struct Sampler<'n> {
     /// Memory of a step in which the deep part runs, and of one in which it does not.
     due: Workspace,
     taken: Workspace,
-    /// Of each step: the same two as graphs, if the device has graphs.
+    /// The same two as graphs for each step, if the device has graphs.
     graphs: Vec<[Option<GraphExec>; 2]>,
     state: State,
 }
 
-/// What changes from step to step.
+/// State that changes from step to step.
 #[derive(Debug)]
 struct State {
     x: Tensor,
     previous: Tensor,
-    /// What the deep part left: one for all steps, or one for each; none without such a rule.
+    /// Results of the deep part: one for all steps, or one for each; none without such a rule.
     deep: Vec<Tensor>,
-    /// Of each step, if the rule has tiles.
+    /// Kept tiles of each step, if the rule has tiles.
     tiles: Vec<Kept>,
 }
 
 impl State {
-    /// What a step takes of it, with tiles within this threshold.
+    /// Parts of the state that a step uses, with tiles within this threshold.
     fn of_step(&mut self, step: usize, is_due: bool, threshold: Option<f32>) -> (&mut Tensor, &Tensor, Memory<'_>) {
         let one = step.min(self.deep.len().saturating_sub(1));
         let deep = match (self.deep.get_mut(one), is_due) {
@@ -329,10 +329,10 @@ impl State {
     }
 }
 
-/// What frames are made with.
+/// Settings of the frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Sides of a frame's latents, a multiple of [`phase3_all_layers::models::unet::MULTIPLE`].
+    /// Height and width of a frame's latents, a multiple of [`phase3_all_layers::models::unet::MULTIPLE`].
     pub side: usize,
     /// Steps of a frame.
     pub steps: usize,
@@ -348,10 +348,10 @@ impl Options {
 }
 
 impl<'n> Sampler<'n> {
-    /// With a network that is cut as the rule needs it.
+    /// A sampler with a network that is cut for the rule.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the network is cut in another way or for another size, there is no step, or a rule's n is 0; as
+    /// [`Error::Invalid`] if the network has another cut or size, there is no step, or a rule's n is 0; same as
     /// [`Workspace::plan`].
     pub fn new(device: &Device, network: &'n Network, options: &Options, rule: Rule) -> Result<Sampler<'n>> {
         if let Some(Deep { every: Every::Steps(0) | Every::Frames(0), .. }) = rule.deep {
@@ -412,7 +412,7 @@ impl<'n> Sampler<'n> {
         })
     }
 
-    /// Makes graphs of the steps as frames from the second on have them, where the device has graphs.
+    /// Makes graphs of the steps of all frames but the first, where the device has graphs.
     fn capture(&mut self, stream: &Stream, frames: usize) -> Result<()> {
         for step in 0..self.steps.len() {
             for is_due in [false, true] {
@@ -430,11 +430,11 @@ impl<'n> Sampler<'n> {
         Ok(())
     }
 
-    /// Makes a frame for each of `starts` \[1, 4, side, side\], noisy latents on the host, one after the other. The first frame is queued
-    /// launch by launch, and loads what it needs; later ones are one graph per step.
+    /// Makes a frame for each of `starts` \[1, 4, side, side\], noisy latents on the host, one after the other. The first frame
+    /// is queued launch by launch, and loads the kernels; later ones are one graph per step.
     ///
     /// # Errors
-    /// [`Error::Shape`] if one has another shape; what launches report.
+    /// [`Error::Shape`] if one has another shape; errors of launches.
     pub fn frames(&mut self, stream: &Stream, starts: &[Tensor], mut after_frame: impl FnMut()) -> Result<Made> {
         let device = stream.device();
         let starts = starts.iter().map(|start| start.to_device(device)).collect::<Result<Vec<_>>>()?;

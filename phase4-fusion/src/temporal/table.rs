@@ -1,4 +1,4 @@
-//! Rules side by side: what a frame takes by each, and what becomes of the frames.
+//! Rules side by side: the time of a frame by each, and the effect on the frames.
 
 use bench::ladder::NO_COUNTS;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
@@ -13,15 +13,15 @@ use super::quality::Quality;
 use super::sampler::{Made, Network, Options, Rule, Sampler};
 use crate::models::Arithmetic;
 
-/// What is computed with.
+/// Arithmetic of the network.
 pub const PRECISION: ColumnSpec = ColumnSpec::text("precision", "type");
-/// As [`Rule`] is shown.
+/// As displayed by [`Rule`].
 pub const RULE: ColumnSpec = ColumnSpec::text("rule", "rule");
-/// Of all steps, those in which the deep part runs.
+/// Share of all steps in which the deep part runs.
 pub const DEEP: ColumnSpec = ColumnSpec::number("deep_percent", "deep", 0);
-/// Of the first residual block's tiles, those that are made.
+/// Share of the first residual block's tiles that are computed.
 pub const TILES: ColumnSpec = ColumnSpec::number("tiles_percent", "tiles", 0);
-/// Of a frame.
+/// Milliseconds of a frame.
 pub const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2).on_gpu();
 /// Frames per second.
 pub const FPS: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
@@ -47,7 +47,7 @@ pub struct Case<'a> {
     pub config: Config,
     /// Its parameters.
     pub parameters: &'a Parameters,
-    /// Steps and sides of a frame.
+    /// Number of steps and side of a frame.
     pub options: Options,
     /// Frames of the clip.
     pub frames: usize,
@@ -56,10 +56,10 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// What frames begin with: the clip's latents, with noise up to the first step. The noise is the same in each.
+    /// Initial values of the frames: the clip's latents, with noise up to the first step. The noise is the same in each.
     ///
     /// # Errors
-    /// As [`clip::latents`]; [`Error::Invalid`] if a frame has no step.
+    /// Same as [`clip::latents`]; [`Error::Invalid`] if a frame has no step.
     pub fn starts(&self) -> Result<Vec<Tensor>> {
         let Options { side, .. } = self.options;
         let first = self.options.timesteps().first().copied();
@@ -73,11 +73,11 @@ impl Case<'_> {
         clip::latents(self.frames, side, self.seed)?.iter().map(noisy).collect()
     }
 
-    /// The frames in this arithmetic by each of the rules, told to `each` one after the other. Rules that cut the network in the same
-    /// way should follow each other: they share it.
+    /// Makes the frames in this arithmetic by each of the rules, and calls `each` one after the other. Rules that cut the network
+    /// in the same way should follow each other: they share it.
     ///
     /// # Errors
-    /// As [`Network::new`], [`Sampler::new`] and [`Sampler::frames`]; those of `each`.
+    /// Same as [`Network::new`], [`Sampler::new`] and [`Sampler::frames`]; errors of `each`.
     pub fn make(
         &self,
         device: &Device,
@@ -97,10 +97,10 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Adds the row of a rule's frames, beside those of the whole computation in f32. Returns what is wrong with them.
+    /// Adds the row of a rule's frames, compared with those of the whole computation in f32. Returns their errors.
     ///
     /// # Errors
-    /// As [`Quality::of`].
+    /// Same as [`Quality::of`].
     pub fn row(
         &self,
         table: &mut TableBuilder,
@@ -131,7 +131,7 @@ impl Case<'_> {
         Ok(is_nan.then(|| format!("{arithmetic}, {rule}: a frame has values that are no numbers")))
     }
 
-    /// What the columns mean.
+    /// Adds the meaning of the columns.
     pub fn notes(&self, table: &mut TableBuilder) {
         let Options { side, steps, noisiest } = self.options;
         table.note(format!(

@@ -6,8 +6,9 @@
 //!
 //! **Look at** the share of tiles that is made again, and how much of the step that block is.
 //!
-//! With the threshold 0 the results are those of the same kernels over all tiles, bit by bit: a tile is left out only if nothing changed
-//! that it sees. A larger threshold leaves tiles out whose input changed by as much at most since they were made.
+//! With the threshold 0 the results are those of the same kernels over all tiles, bit by bit: a tile is left out only if nothing
+//! that it sees has changed. A larger threshold leaves tiles out whose input changed by at most that much since they were
+//! computed.
 
 use common::limits::fits_i32;
 use common::prelude::*;
@@ -26,7 +27,7 @@ pub const TILES: KernelSource = kernel_source!("temporal_02_tiles");
 
 /// Blocks of the convolution for each SM: as many as its shared memory holds.
 const BLOCKS_EACH: u32 = 3;
-/// On the simulator, so that blocks take several pieces each.
+/// Number on the simulator, where each block then takes several pieces.
 const BLOCKS_ON_SIM: u32 = 5;
 
 const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
@@ -41,29 +42,29 @@ struct Image {
     out_channels: i32,
 }
 
-/// Compares tiles of an image with what was kept of them.
+/// Compares tiles of an image with their kept values.
 #[derive(Clone, Debug)]
 pub struct Changed {
     kernel: Kernel,
     threads: u32,
-    /// Sides of a tile, and of what it sees.
+    /// Sides of a tile, and of its receptive field.
     tile: usize,
     window: usize,
 }
 
-/// What is kept of an image, and the list of the tiles that have changed since.
+/// Kept values of an image, and the list of the tiles that have changed since.
 #[derive(Debug)]
 pub struct Tiles {
     /// \[N, C, H, W\] of the image.
     shape: [usize; 4],
     windows: Buffer<f32>,
     list: Buffer<u32>,
-    /// Tiles on the list, and all that ever were.
+    /// Number of tiles on the list, and in total so far.
     counts: Buffer<u32>,
 }
 
 impl Tiles {
-    /// Tiles of the image.
+    /// Number of tiles of the image.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -73,10 +74,10 @@ impl Tiles {
         self.list.is_empty()
     }
 
-    /// How many tiles were on the lists so far, all together.
+    /// Total number of tiles on the lists so far.
     ///
     /// # Errors
-    /// What the copy reports.
+    /// Errors of the copy.
     pub fn listed_so_far(&self, stream: &Stream) -> Result<u64> {
         Ok(stream.clone_dtoh(&self.counts)?.get(1).copied().map_or(0, u64::from))
     }
@@ -84,7 +85,7 @@ impl Tiles {
     /// The tiles on the list, in order of their numbers.
     ///
     /// # Errors
-    /// What the copies report.
+    /// Errors of the copies.
     pub fn listed(&self, stream: &Stream) -> Result<Vec<u32>> {
         let count = stream.clone_dtoh(&self.counts)?.first().map_or(0, |&count| count as usize);
         let mut tiles = stream.clone_dtoh(&self.list)?;
@@ -98,7 +99,7 @@ impl Changed {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<Changed> {
         Changed::load_from(device, &CHANGED)
     }
@@ -106,7 +107,7 @@ impl Changed {
     /// The same from another text, such as one with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Changed> {
         let module = device.load(source)?;
         Ok(Changed {
@@ -117,10 +118,11 @@ impl Changed {
         })
     }
 
-    /// For images of this shape, \[N, C, H, W\] in planes of f32. Nothing is kept yet: all tiles count as changed the first time.
+    /// Memory for images of this shape, \[N, C, H, W\] in planes of f32. Nothing is kept yet: all tiles count as changed the
+    /// first time.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn keep(&self, stream: &Stream, shape: [usize; 4]) -> Result<Tiles> {
         let [images, channels, height, width] = shape;
         let tiles = images * height.div_ceil(self.tile) * width.div_ceil(self.tile);
@@ -133,11 +135,11 @@ impl Changed {
         })
     }
 
-    /// Queues the comparison: puts those tiles of `x` on the list that see a value that is not within `threshold` of what it was when
-    /// they were last on it.
+    /// Queues the comparison: lists the tiles of `x` that see a value not within `threshold` of its value when they were last
+    /// listed.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` has another shape than was kept or too many values, [`Error::Invalid`] if it is on the host,
+    /// [`Error::Shape`] if `x` does not have the kept shape or has too many values, [`Error::Invalid`] if it is on the host,
     /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, threshold: f32, tiles: &mut Tiles) -> Result<()> {
         const WHAT: &str = "comparing tiles";
@@ -161,22 +163,22 @@ impl Changed {
     }
 }
 
-/// What follows a convolution's SiLU.
+/// Operation after a convolution's SiLU.
 #[derive(Clone, Copy, Debug)]
 pub enum Then<'a> {
     /// A value per image and channel, \[N, K\] in f32.
     Channels(&'a Tensor),
-    /// Another image, as y lies.
+    /// Another image, in the layout of y.
     Image(&'a Tensor),
 }
 
-/// The convolution of 3 × 3 with its epilogue over listed tiles: y = SiLU(scale · (x * w) + shift) + what follows.
+/// The convolution of 3 × 3 with its epilogue over listed tiles: y = SiLU(scale · (x * w) + shift) + a later addition.
 #[derive(Clone, Debug)]
 pub struct ConvTiles {
     kernel: Kernel,
     threads: u32,
     shared: u32,
-    /// Channels of x and y come in multiples of these.
+    /// Channels of x and y are multiples of these.
     multiples: [usize; 2],
     blocks: u32,
 }
@@ -186,17 +188,18 @@ pub struct ConvTiles {
 pub struct Weights {
     /// \[K, C, 3, 3\] in f16, channels last.
     pub weight: Tensor,
-    /// Times each channel's sum, \[K\].
+    /// Factor of each channel's sum, \[K\].
     pub scale: Tensor,
     /// Added to it, \[K\].
     pub shift: Tensor,
 }
 
 impl Weights {
-    /// Of a convolution of 3 × 3 and its BatchNorm, filled up with zeros to this many channels of y and x.
+    /// Weights of a convolution of 3 × 3 and its BatchNorm, padded with zeros to this many channels of y and x.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the operations are others or not on the host; [`Error::Shape`] if the channels are fewer than there are.
+    /// [`Error::Invalid`] for other operations, or ones not on the host; [`Error::Shape`] if the channels are fewer than there
+    /// are.
     pub fn of(device: &Device, conv: &Operation, norm: &Operation, [outputs, inputs]: [usize; 2]) -> Result<Weights> {
         let other = || Error::Invalid("tiles are for convolutions of 3 × 3 with a BatchNorm".to_owned());
         let Operation::Conv2d { weight, bias, params } = conv else { return Err(other()) };
@@ -220,7 +223,7 @@ impl ConvTiles {
     /// Loads the kernel.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load(device: &Device) -> Result<ConvTiles> {
         ConvTiles::load_from(device, &TILES)
     }
@@ -228,7 +231,7 @@ impl ConvTiles {
     /// The same from another text, such as one with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<ConvTiles> {
         let module = device.load(source)?;
         let multiprocessors = device.properties().multiprocessors;
@@ -241,11 +244,11 @@ impl ConvTiles {
         })
     }
 
-    /// Queues the convolution of `x` \[N, C, H, W\] into the listed tiles of `y` \[N, K, H, W\], both in f16 channels last. The rest of
-    /// `y` stays as it is.
+    /// Queues the convolution of `x` \[N, C, H, W\] into the listed tiles of `y` \[N, K, H, W\], both in f16 channels last. The
+    /// rest of `y` stays unchanged.
     ///
     /// # Errors
-    /// [`Error::Shape`] if shapes do not fit one another, or channels are no multiples of what a piece has; [`Error::ElementType`],
+    /// [`Error::Shape`] if the shapes do not match, or channels are not multiples of a piece's; [`Error::ElementType`],
     /// [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(
         &self,
@@ -308,7 +311,8 @@ impl ConvTiles {
     }
 }
 
-/// The first residual block over listed tiles: two convolutions, the embedding's values between them, and the sum with what came in.
+/// The first residual block over listed tiles: two convolutions, the embedding's values between them, and the sum with the
+/// block's input.
 #[derive(Debug)]
 pub struct TiledResidual {
     changed: Changed,
@@ -316,7 +320,7 @@ pub struct TiledResidual {
     weights: [Weights; 2],
 }
 
-/// What a [`TiledResidual`] keeps from frame to frame.
+/// Memory that a [`TiledResidual`] keeps from frame to frame.
 #[derive(Debug)]
 pub struct Kept {
     tiles: Tiles,
@@ -325,7 +329,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The block's result, as its input lies.
+    /// The block's result, in the layout of its input.
     pub fn output(&self) -> &Tensor {
         &self.output
     }
@@ -337,11 +341,11 @@ impl Kept {
 }
 
 impl TiledResidual {
-    /// For the operations of [`first_residual`](phase3_all_layers::models::unet::first_residual), over an image of this many channels in
-    /// memory.
+    /// A block for the operations of [`first_residual`](phase3_all_layers::models::unet::first_residual), over an image of this
+    /// many channels in memory.
     ///
     /// # Errors
-    /// As [`Weights::of`] and [`Device::kernel`].
+    /// Same as [`Weights::of`] and [`Device::kernel`].
     pub fn new(device: &Device, operations: &[&Operation], channels: usize) -> Result<TiledResidual> {
         let &[conv1, norm1, _, _, _, conv2, norm2, ..] = operations else {
             return Err(Error::Invalid("a residual block has nine operations".to_owned()));
@@ -354,20 +358,21 @@ impl TiledResidual {
         })
     }
 
-    /// Memory for what is kept, of `seen` \[N, C, H, W\], the input of the network, and of the block's input, which is `like` this.
+    /// Kept memory for `seen` \[N, C, H, W\], the input of the network, and for the block's input, with the shape and layout of
+    /// `like`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::OutOfMemory`], or errors of the driver.
     pub fn keep(&self, stream: &Stream, seen: [usize; 4], like: &Tensor) -> Result<Kept> {
         let empty = || Tensor::empty_of(stream.device(), like.shape(), like.element_type(), like.format());
         Ok(Kept { tiles: self.changed.keep(stream, seen)?, middle: empty()?, output: empty()? })
     }
 
-    /// Queues the block on its input `x` and what the embedding adds, `channels` \[N, C\], over the tiles in which `seen` has changed by
-    /// more than the threshold.
+    /// Queues the block on its input `x` and the embedding's values, `channels` \[N, C\], over the tiles in which `seen` has
+    /// changed by more than the threshold.
     ///
     /// # Errors
-    /// As [`Changed::launch`] and [`ConvTiles::launch`].
+    /// Same as [`Changed::launch`] and [`ConvTiles::launch`].
     pub fn launch(
         &self,
         stream: &Stream,

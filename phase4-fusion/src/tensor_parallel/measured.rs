@@ -11,28 +11,28 @@ use crate::models::Arithmetic;
 /// One pass of a model over several devices.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// How many.
+    /// Number of them.
     pub devices: usize,
-    /// Of a device.
+    /// Number per device.
     pub launches: usize,
-    /// Those of them that are sums over all devices.
+    /// Number of launches that are sums over all devices.
     pub sums: usize,
-    /// Bytes that each device gets from the others.
+    /// Bytes that each device receives from the others.
     pub link_bytes: u64,
-    /// From the inputs on the first device to the end of all ranks, on GPUs.
+    /// Time from the inputs on the first device to the end of all ranks, on GPUs.
     pub ms: Option<f64>,
-    /// The same with the sums left out, so that no rank waits for another: its results are wrong.
+    /// The same without the sums, so that no rank waits for another: its results are wrong.
     pub ms_without_sums: Option<f64>,
-    /// The largest difference to what was expected, as a part of the largest value.
+    /// Largest difference from the expected output, relative to the largest value.
     pub difference: f64,
-    /// What that may be.
+    /// Maximum of the difference.
     pub bound: f64,
     /// Whether all ranks have the same bits.
     pub alike: bool,
 }
 
 impl Measured {
-    /// What is wrong with the results, if anything is.
+    /// Errors in the results, if any.
     pub fn wrong(&self) -> Option<String> {
         // NaN is no difference that is allowed.
         let near = self.difference <= self.bound;
@@ -47,10 +47,10 @@ impl Measured {
     }
 }
 
-/// Runs a recorded model on all devices of a group, compares its first output with `expected`, and takes the time on GPUs.
+/// Runs a recorded model on all devices of a group, compares its first output with `expected`, and times it on GPUs.
 ///
 /// # Errors
-/// As [`Ranks::new`] and [`Ranks::infer`].
+/// Same as [`Ranks::new`] and [`Ranks::infer`].
 pub fn measure(
     group: &DeviceGroup,
     arithmetic: Arithmetic,

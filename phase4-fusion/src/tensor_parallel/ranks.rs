@@ -13,7 +13,7 @@ use crate::models::runner::{allocate, copy_inputs, given, owned};
 /// Whether the ranks' terms are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sums {
-    /// Each in the way that is expected to be the fastest.
+    /// Each by the method that is expected to be the fastest.
     Chosen,
     /// Each rank adds a share of all of them.
     Shared,
@@ -21,7 +21,7 @@ pub enum Sums {
     LeftOut,
 }
 
-/// A model over the devices of a group, a rank on each, with its memory.
+/// A model over the devices of a group, one rank on each, with its memory.
 ///
 /// The first pass queues each launch by itself. On GPUs the later ones are a graph for each rank, in which the sums are kernels that wait
 /// for those of the other ranks; the simulator queues launch by launch.
@@ -39,7 +39,7 @@ struct Rank {
     stream: Stream,
     plan: Plan,
     inputs: Vec<Tensor>,
-    /// Of the last pass.
+    /// Outputs of the last pass.
     outputs: Vec<Intermediate>,
     workspace: Workspace,
 }
@@ -58,7 +58,7 @@ impl Ranks {
     /// Splits a recorded model with inputs of these shapes over the devices, plans each part and allocates all memory.
     ///
     /// # Errors
-    /// As [`split`], [`Ranks::of_graphs`].
+    /// Same as [`split`], [`Ranks::of_graphs`].
     pub fn new(
         group: &DeviceGroup,
         arithmetic: Arithmetic,
@@ -70,11 +70,11 @@ impl Ranks {
         Ranks::of_graphs(group, arithmetic, parts, inputs, sums)
     }
 
-    /// The ranks of a model that is split already: a graph for each device. Each is planned before the next one is asked for.
+    /// The ranks of a model that is already split: a graph for each device. Each is planned before the next one is requested.
     ///
     /// # Errors
-    /// Those of `parts`; as [`Plan::new`], [`Workspace::plan`] and [`Sum::new`]; [`Error::Invalid`] if there are not as many parts
-    /// as devices, or they do not sum the same.
+    /// Errors of `parts`; same as [`Plan::new`], [`Workspace::plan`] and [`Sum::new`]; [`Error::Invalid`] if there are not as
+    /// many parts as devices, or they do not sum the same values.
     pub fn of_graphs(
         group: &DeviceGroup,
         arithmetic: Arithmetic,
@@ -97,28 +97,28 @@ impl Ranks {
         Ok(Ranks { ranks, sum, passes: Passes::First })
     }
 
-    /// What each rank runs.
+    /// Plan of each rank.
     pub fn plans(&self) -> impl ExactSizeIterator<Item = &Plan> {
         self.ranks.iter().map(|rank| &rank.plan)
     }
 
-    /// What rank 0 runs.
+    /// Plan of rank 0.
     pub fn first_plan(&self) -> &Plan {
         &self.ranks[0].plan
     }
 
-    /// Rank 0's stream: in its order a pass begins with the inputs and ends after all ranks.
+    /// Rank 0's stream: on it a pass begins with the inputs and ends after all ranks.
     pub fn stream(&self) -> &Stream {
         &self.ranks[0].stream
     }
 
-    /// Bytes that each device gets from the others in a pass, if there are sums.
+    /// Bytes that each device receives from the others in a pass, if there are sums.
     pub fn link_bytes(&self) -> u64 {
         let of = |sum: &Sum| self.first_plan().sums().map(|bytes| sum.link_bytes(bytes)).sum();
         self.sum.as_ref().map_or(0, of)
     }
 
-    /// A pass with its copies: the inputs from the host, f32 in NCHW, and the first output of rank 0 to it.
+    /// A pass with its copies: the inputs from the host, f32 in NCHW, and the first output of rank 0 to the host.
     ///
     /// # Errors
     /// [`Error::Inputs`] if there are more or fewer inputs than planned, [`Error::Shape`] if they have other shapes; those of the
@@ -130,7 +130,7 @@ impl Ranks {
         self.output(0)
     }
 
-    /// The first output that the last pass has left on a rank's device, on the host.
+    /// The first output of the last pass on a rank's device, on the host.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there was no pass, or there is no such rank.
@@ -142,10 +142,10 @@ impl Ranks {
     }
 
     // ANCHOR: queue
-    /// Queues a pass over rank 0's inputs, which the others copy from its device. On GPUs it is a launch for each rank.
+    /// Queues a pass over rank 0's inputs, which the others copy from its device. On GPUs it is one launch per rank.
     ///
     /// # Errors
-    /// Those of the launches.
+    /// Errors of the launches.
     pub fn queue(&mut self) -> Result<()> {
         self.broadcast()?;
         match &self.passes {
@@ -183,13 +183,13 @@ impl Ranks {
     }
     // ANCHOR_END: queue
 
-    /// Of each rank.
+    /// Stream of each rank.
     fn streams(&self) -> Vec<Stream> {
         self.ranks.iter().map(|rank| rank.stream.clone()).collect()
     }
 
     // ANCHOR: together
-    /// Queues the launches of all ranks one by one: each rank's up to the next sum, then that for all of them.
+    /// Queues the launches of all ranks one by one: each rank's up to the next sum, then the sum for all of them.
     fn launch_all(&mut self, streams: &[Stream]) -> Result<()> {
         let Ranks { ranks, sum, .. } = self;
         // Their memory is the next outputs'.
@@ -216,7 +216,7 @@ impl Ranks {
     // ANCHOR_END: together
 }
 
-/// A graph for each of the streams, of what `work` queues on all of them.
+/// One graph per stream, of the work that `work` queues on all of them.
 fn capture_all(
     streams: &[Stream],
     mut recordings: Vec<Stream>,

@@ -7,8 +7,8 @@ use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 
 // ANCHOR: split
-/// Rank `rank`'s part of a network over `ranks` devices (Shoeybi et al., "Megatron-LM", 2019). Two products with nothing between them
-/// but what each channel undergoes by itself are a pair:
+/// Rank `rank`'s part of a network over `ranks` devices (Shoeybi et al., "Megatron-LM", 2019). Two products with only
+/// channel-wise operations between them are a pair:
 ///
 /// ```text
 ///            first: a part of its results     between: local         second: a part of its terms
@@ -22,8 +22,8 @@ use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 /// on no image: the timestep's vectors are too short to be worth a sum. With one rank the graph is what it was.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the heads of an attention, or the channels between two products, are no multiple of `ranks`, or there is no
-/// such rank; as [`Tensor::as_slice`] if weights are not on the host.
+/// [`Error::Invalid`] if the heads of an attention, or the channels between two products, are not a multiple of `ranks`, or there
+/// is no such rank; same as [`Tensor::as_slice`] if weights are not on the host.
 pub fn split(graph: &Graph, rank: usize, ranks: usize) -> Result<Graph> {
     if rank >= ranks {
         return Err(Error::Invalid(format!("there is no rank {rank} of {ranks}")));
@@ -43,14 +43,14 @@ pub fn split(graph: &Graph, rank: usize, ranks: usize) -> Result<Graph> {
 }
 // ANCHOR_END: split
 
-/// Two products, of which each rank does a part, by the numbers of their nodes.
+/// Two products that are divided among the ranks, by the numbers of their nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// The one of whose results each rank has a part.
+    /// The product of whose results each rank has a part.
     pub first: usize,
-    /// What works on channels by themselves, in this order.
+    /// Channel-wise operations between the products, in order.
     pub between: Vec<usize>,
-    /// The one of whose terms each rank has a part.
+    /// The product of whose terms each rank has a part.
     pub second: usize,
 }
 
@@ -69,7 +69,7 @@ impl Pair {
     }
 }
 
-/// All pairs of a recorded network; none has a product of another.
+/// All pairs of a recorded network; no two share a product.
 pub fn pairs(graph: &Graph) -> Vec<Pair> {
     let mut found: Vec<Pair> = Vec::new();
     for (first, of_images) in depends_on_images(graph).into_iter().enumerate() {
@@ -93,7 +93,7 @@ fn is_product(node: &Node) -> bool {
     }
 }
 
-/// The nodes between a product and the one that alone takes what they make of its result, if each keeps to its channels.
+/// The nodes between a product and the only next one that uses its result through them, if each works channel by channel.
 fn way_to_the_next_product(graph: &Graph, first: usize) -> Option<(Vec<usize>, usize)> {
     let (mut between, mut at) = (Vec::new(), first);
     loop {
@@ -119,7 +119,7 @@ fn way_to_the_next_product(graph: &Graph, first: usize) -> Option<(Vec<usize>, u
     }
 }
 
-/// The linear layer that makes what a node adds to channels, if nothing else takes its result.
+/// The linear layer whose result a node adds to channels, if nothing else uses it.
 fn per_channel(graph: &Graph, node: &Node) -> Option<usize> {
     let Source::Node(with) = node.with.as_ref()?.source else { return None };
     let is_linear = matches!(graph.nodes[with].operations[..], [Operation::Linear { .. }]);
@@ -132,7 +132,7 @@ fn only_user(graph: &Graph, node: usize) -> Option<usize> {
     (users.next().is_none() && !graph.is_output(node)).then_some(user)
 }
 
-/// Of each node, whether it needs an input that is an image, directly or not.
+/// Whether each node needs an input that is an image, directly or indirectly.
 fn depends_on_images(graph: &Graph) -> Vec<bool> {
     let mut depends: Vec<bool> = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
@@ -181,7 +181,7 @@ impl Share {
         Ok(Share { ranks, rank, outputs, inputs })
     }
 
-    /// The operand as it is with this rank's channels alone.
+    /// The operand with only this rank's channels.
     fn narrow(&self, operand: &mut Operand) {
         // An image [N, C, H, W], or rows with their channels last.
         let channels = if operand.shape.len() == 4 { 1 } else { operand.shape.len().saturating_sub(1) };
@@ -229,7 +229,7 @@ impl Share {
     }
 }
 
-/// Lets the ranks sum what a product makes; with what is added to it, if all ranks have that.
+/// Makes the ranks sum a product's results; includes the added operands, if all ranks have them.
 fn sum_after(part: &mut Graph, whole: &Graph, product: usize, rank: usize, ranks: usize) {
     let made = Source::Node(product);
     let addition = only_user(whole, product).filter(|&user| {
@@ -254,7 +254,7 @@ fn sum_after(part: &mut Graph, whole: &Graph, product: usize, rank: usize, ranks
     }
 }
 
-/// The operation for these of its results' channels.
+/// The operation for these channels of its results.
 fn with_outputs(operation: &Operation, channels: &[usize]) -> Result<Operation> {
     let part = |tensor: &Arc<Tensor>| chosen(tensor, 0, channels).map(Arc::new);
     Ok(match operation {
@@ -289,7 +289,7 @@ fn with_inputs(operation: &Operation, channels: &[usize], with_bias: bool) -> Re
     })
 }
 
-/// These indices of a dimension of a tensor, and all of the others. Of a tensor without values, the shape.
+/// These indices of a dimension of a tensor, and all of the others. For a tensor without values, the shape.
 fn chosen(tensor: &Tensor, dimension: usize, indices: &[usize]) -> Result<Tensor> {
     let mut shape = tensor.shape().to_vec();
     let (before, side) = (shape[..dimension].iter().product::<usize>(), shape[dimension]);
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(found.len(), 23 + 23 + 22, "{found:?}");
     }
 
-    /// Weights of a rank and all others together are those of the whole, but what all ranks have.
+    /// The weights of all ranks together are those of the whole, apart from those that all ranks have.
     #[test]
     fn ranks_share_out_the_weights() {
         let weights = |graph: &Graph, split: bool| -> usize {

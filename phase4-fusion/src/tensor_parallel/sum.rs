@@ -1,4 +1,4 @@
-//! The sum over ranks, with what follows it: one kernel on each device.
+//! The sum over ranks, with the operations that follow it: one kernel on each device.
 
 use common::device::launch_together;
 use common::prelude::*;
@@ -15,16 +15,16 @@ pub const SUM: KernelSource = kernel_source!("tensor_parallel_01_sum");
 /// `kernels/tensor_parallel_02_shares.cu`.
 pub const SHARES: KernelSource = kernel_source!("tensor_parallel_02_shares");
 
-/// Devices whose addresses the kernels have room for.
+/// Maximum number of devices whose addresses fit the kernels.
 pub const MOST_RANKS: usize = 16;
 
-/// Blocks for each SM: more have no more loads under way.
+/// Blocks for each SM: more would not have more loads in flight.
 const BLOCKS_EACH: usize = 4;
 
-/// Bytes that a link carries while ranks meet once more: 450 GB/s for some 2 µs.
+/// Bytes that a link carries while ranks meet once more: 450 GB/s for about 2 µs.
 const MEETING: u64 = 900_000;
 
-/// Who adds.
+/// Rank that adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Each rank adds all values.
@@ -34,7 +34,7 @@ enum Way {
 }
 
 impl Way {
-    /// Bytes that each device gets over its link, of values of this many bytes.
+    /// Bytes that each device receives over its link, for values of this many bytes.
     fn link_bytes(self, ranks: u64, bytes: u64) -> u64 {
         match self {
             Way::All => (ranks - 1) * bytes,
@@ -48,12 +48,12 @@ impl Way {
     }
 }
 
-/// What the sums of a group's ranks share: each device has flags, which the others raise, and a count of its launches. So all ranks'
-/// sums are queued in one order, a rank's on one stream.
+/// State shared by the sums of a group's ranks: each device has flags, which the others raise, and a count of its launches. So
+/// all ranks' sums are queued in one order, a rank's on one stream.
 #[derive(Debug)]
 pub struct Sum {
     kernels: Vec<Kernels>,
-    /// Always in this way; `None` for the one that fits.
+    /// Always uses this method; `None` for the one that fits.
     way: Option<Way>,
     threads: usize,
     most_blocks: usize,
@@ -61,7 +61,7 @@ pub struct Sum {
     states: Vec<Buffer<u32>>,
 }
 
-/// In f16 and f32.
+/// Kernels for f16 and f32.
 #[derive(Debug)]
 struct Kernels {
     all: [Kernel; 2],
@@ -87,10 +87,11 @@ impl Kernels {
 }
 
 impl Sum {
-    /// Waits for all devices. With `shared` each rank adds a share of all sums, not only of those where that is expected to be faster.
+    /// Prepares sums; waits for all devices. With `shared` each rank adds a share of all sums, not only of those where that is
+    /// expected to be faster.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for more than [`MOST_RANKS`] devices; as [`Device::kernel`].
+    /// [`Error::Unsupported`] for more than [`MOST_RANKS`] devices; same as [`Device::kernel`].
     pub fn new(group: &DeviceGroup, shared: bool) -> Result<Sum> {
         if group.len() > MOST_RANKS {
             return Err(Error::Unsupported {
@@ -117,7 +118,7 @@ impl Sum {
         self.way.unwrap_or_else(|| Way::chosen(self.kernels.len() as u64, bytes))
     }
 
-    /// Bytes that each device gets from the others for a sum of values of this many bytes.
+    /// Bytes that each device receives from the others for a sum of values of this many bytes.
     pub fn link_bytes(&self, bytes: u64) -> u64 {
         self.way(bytes).link_bytes(self.kernels.len() as u64, bytes)
     }
@@ -125,8 +126,8 @@ impl Sum {
     /// Queues a sum over all ranks, on one stream of each.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the ranks' terms differ in shape or type; [`Error::Invalid`] if there are not as many as devices; as
-    /// [`launch_together`].
+    /// [`Error::Shape`] if the ranks' terms differ in shape or type; [`Error::Invalid`] if there are not as many as devices; same
+    /// as [`launch_together`].
     pub fn queue(&mut self, streams: &[Stream], sums: &mut [RankSum<'_>]) -> Result<()> {
         let ranks = self.kernels.len();
         if [streams.len(), sums.len()] != [ranks; 2] {

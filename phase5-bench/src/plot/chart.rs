@@ -1,4 +1,4 @@
-//! What a plot shows, for whoever draws it in another way than [`super::svg`]: the book does, in the colours of its pages.
+//! Data of a plot, for drawing it in another way than [`super::svg`]: the book does, in the colours of its pages.
 
 /// A plot's data.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub enum Chart {
 /// A horizontal bar for each of several names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarChart {
-    /// What it is of.
+    /// Subject of the chart.
     pub title: String,
     /// The unit of all values.
     pub unit: &'static str,
@@ -23,20 +23,20 @@ pub struct BarChart {
 /// A bar of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartBar {
-    /// What it is of.
+    /// Subject of the chart.
     pub name: String,
     /// Its length.
     pub value: f64,
     /// The length of the bar above it, if this is a step from that one.
     pub before: Option<f64>,
-    /// What stands at its end: its value, and how many times as fast as before that is.
+    /// Text at its end: its value, and how many times as fast as before it is.
     pub label: String,
 }
 
 /// Series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointChart {
-    /// What it is of.
+    /// Subject of the chart.
     pub title: String,
     /// From left to right.
     pub x: Axis,
@@ -44,7 +44,7 @@ pub struct PointChart {
     pub y: Axis,
     /// In the order of the table.
     pub series: Vec<Series>,
-    /// Lines that are no measurements of what the chart compares.
+    /// Lines that are not measurements of the compared things.
     pub limits: Vec<Limit>,
 }
 
@@ -60,7 +60,7 @@ pub struct Axis {
 /// Points of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Of what.
+    /// Name of the series.
     pub name: String,
     /// Whether a line leads through the points.
     pub is_joined: bool,
@@ -75,14 +75,14 @@ pub struct ChartPoint {
     pub x: f64,
     /// Along the second.
     pub y: f64,
-    /// What was measured, if the series does not say it.
+    /// Subject of the measurement, if the series does not state it.
     pub label: Option<String>,
 }
 
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// What it says.
+    /// Label of the line.
     pub name: String,
     /// Its corners.
     pub points: Vec<(f64, f64)>,

@@ -1,4 +1,4 @@
-//! Bars and curves of tables that are no rooflines.
+//! Bars and curves of tables that are not rooflines.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::tables::{
 };
 use crate::{Error, Result};
 
-/// As many as the chart with the most curves has, so that each curve has its own.
+/// As many as the curves of the largest chart, so that each curve has its own.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(8, 69, 148),
     RGBColor(166, 54, 3),
@@ -29,7 +29,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(140, 100, 20),
 ];
 
-/// A ladder of steps for one problem, beside a library.
+/// A ladder of steps for one problem, compared with a library.
 pub(crate) struct Ladder {
     table: &'static str,
     column: ColumnSpec,
@@ -86,7 +86,7 @@ pub(crate) struct Bars {
     bars: Vec<Bar>,
 }
 
-/// A bar, and as a pale one behind it what it was before.
+/// A bar, and behind it a pale one for its previous value.
 #[derive(Clone, Debug, PartialEq)]
 struct Bar {
     name: String,
@@ -100,7 +100,7 @@ pub(crate) struct Curves {
     x: &'static str,
     y: &'static str,
     series: Vec<(String, Vec<(f64, f64)>)>,
-    /// What a line would mean that is no measurement.
+    /// Meaning of a line that is not a measurement.
     limit: Option<Limit>,
 }
 
@@ -114,7 +114,7 @@ fn rows(table: Option<&Table>) -> impl Iterator<Item = Row<'_>> {
 }
 
 impl Bar {
-    /// Its value, and how many times as fast that is as before.
+    /// Its value, and how many times as fast as before that is.
     fn label(&self) -> String {
         let decimals = if self.value < 1.0 { 3 } else { usize::from(self.value < 10.0) + 1 };
         let value = format!("{:.decimals$}", self.value);
@@ -134,7 +134,7 @@ struct Rows<'s> {
 }
 
 impl Rows<'_> {
-    /// A chart of the rows that are meant.
+    /// A chart of the selected rows.
     fn chart(&self, run: &Record, title: String, is_meant: impl Fn(&Row<'_>) -> Result<bool>) -> Result<Bars> {
         let mut bars: Vec<Bar> = Vec::new();
         for &step in self.steps {
@@ -152,7 +152,7 @@ impl Rows<'_> {
 }
 
 impl Bars {
-    /// What layers of each kind take of a pass of ResNet18 on the GPU.
+    /// Times of each kind of layer in a pass of ResNet18 on the GPU.
     pub fn of_layers(run: &Record) -> Result<Bars> {
         let mut bars = Vec::new();
         for row in rows(run.table("layers")) {
@@ -194,7 +194,7 @@ impl Bars {
         }
     }
 
-    /// What one launch takes of the time of several that do the same.
+    /// Time of one launch compared with several that do the same.
     pub fn of_fusion(run: &Record) -> Result<Bars> {
         let mut separate = HashMap::new();
         let mut bars = Vec::new();
@@ -221,7 +221,7 @@ impl Bars {
         }
     }
 
-    /// ResNet18's way from phase 3 to phase 4, alone and by 32 images: the time of each step, and of the one before it.
+    /// ResNet18's way from phase 3 to phase 4, for 1 and for 32 images: the time of each step, and of the previous one.
     pub fn of_resnet18(run: &Record) -> Result<Vec<Bars>> {
         let steps = [&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH][..], &by::BATCH_PHASE4].concat();
         let rows = Rows { table: "resnet-batch", by: resnet::BY, ms: resnet::MS, steps: &steps };
@@ -309,7 +309,7 @@ impl Bars {
 }
 
 impl Curves {
-    /// Images a second over the batch.
+    /// Images per second over the batch.
     pub fn of_batches(run: &Record) -> Result<Curves> {
         let title = format!("ResNet18 by batch: {}", run.provenance_of("resnet-batch"));
         let mut points = Vec::new();
@@ -345,7 +345,7 @@ impl Curves {
         Curves::new(title, "autoencoder", ["spectrograms in a batch", "spectrograms per second"], points)
     }
 
-    /// What more GPUs gain.
+    /// Gain from more GPUs.
     pub fn of_scaling(run: &Record) -> Result<Curves> {
         let title = format!("Several GPUs: {}", run.provenance_of("multi-gpu"));
         let mut points = Vec::new();

@@ -20,7 +20,7 @@ use roofline::Roofline;
 
 use crate::{Error, Result};
 
-/// Writes what a run has of the plots ([`names`]) into `dir`, as SVG and PNG, and returns their paths.
+/// Writes the plots ([`names`]) that a run has data for into `dir`, as SVG and PNG, and returns their paths.
 ///
 /// # Errors
 /// [`Error::Plot`] if the run has nothing to draw, [`Error::Media`] if a file cannot be written.
@@ -39,10 +39,10 @@ pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Writes one plot into `dir`, which is there, as SVG and PNG.
+/// Writes one plot into `dir`, which must exist, as SVG and PNG.
 ///
 /// # Errors
-/// As [`svg`] and [`save`].
+/// Same as [`svg`] and [`save`].
 pub fn save_one(run: &Record, name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(Plot::of(run, name)?.save(dir, name)?)
 }
@@ -55,10 +55,10 @@ pub fn svg(run: &Record, name: &str) -> Result<String> {
     Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
 }
 
-/// What a plot of this name shows.
+/// Data of the plot of this name.
 ///
 /// # Errors
-/// As [`svg`].
+/// Same as [`svg`].
 pub fn chart(run: &Record, name: &str) -> Result<Chart> {
     Ok(match Plot::of(run, name)? {
         Plot::Roofline(plot) => Chart::Points(plot.chart()),
@@ -179,7 +179,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PLOTS.iter().map(|plot| plot.name)
 }
 
-/// The table that a plot is drawn from, and what it shows, in a sentence without its full stop.
+/// The table that a plot is drawn from, and the plot's subject, in a sentence without its full stop.
 pub fn subject(name: &str) -> (&str, &str) {
     PLOTS.iter().find(|plot| plot.name == name).map_or((name, name), |plot| (plot.table, plot.shows))
 }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub const WIDTH: u32 = 400;
 /// The size of its letters.
 const LETTER: f64 = 11.5;
-/// More points than these have no labels.
+/// With more points than this there are no labels.
 const CLOUD: usize = 40;
 /// Lines and letters.
 const INK: RGBColor = BLACK;
@@ -35,16 +35,16 @@ static HUES: [(RGBColor, &str); 8] = [
     (RGBColor(0x8A, 0x5A, 0x00), "#e8b84a"),
 ];
 
-/// A chart as a page shows it.
+/// A chart in a page.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// Above it, as text.
     pub title: String,
     /// The drawing, without title and key.
     pub svg: String,
-    /// What its marks mean; empty if there is nothing to tell apart.
+    /// Meaning of its marks; empty if there is nothing to tell apart.
     pub key: Vec<KeyEntry>,
-    /// What it says, for those who do not see it.
+    /// Text alternative for readers who do not see it.
     pub says: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Figure {
 pub struct KeyEntry {
     /// A drawing of the mark.
     pub svg: String,
-    /// What it stands for.
+    /// Series that it stands for.
     pub name: String,
 }
 
@@ -80,7 +80,7 @@ pub fn palette() -> String {
     format!(":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}")
 }
 
-/// What a plot shows, one below the other.
+/// Figures of a plot, one below the other.
 ///
 /// # Errors
 /// [`Error::Plot`] if it cannot be drawn.
@@ -92,12 +92,12 @@ pub fn figures(name: &str, chart: &Chart) -> Result<Vec<Figure>> {
     figures.map_err(|reason| Error::nothing_to_plot(name, reason))
 }
 
-/// The last part of a name, if it says a size: `d = 40`.
+/// The last part of a name, if it states a size: `d = 40`.
 fn facet(series: &Series) -> Option<&str> {
     series.name.rsplit_once(", ").map(|(_, size)| size).filter(|size| size.contains(" = "))
 }
 
-/// The parts of a chart whose series end with different sizes (`naive, d = 40`): more curves than ten are none.
+/// The parts of a chart whose series end with different sizes (`naive, d = 40`); only if there are more than ten curves.
 fn facets(chart: &PointChart) -> Vec<PointChart> {
     let mut facets: Vec<&str> = Vec::new();
     for series in &chart.series {
@@ -131,12 +131,12 @@ fn letters(colour: &RGBColor) -> TextStyle<'_> {
     TextStyle::from((FONT, LETTER)).color(colour)
 }
 
-/// How wide a text is.
+/// Width of a text.
 fn width(text: &str) -> f64 {
     text.chars().count() as f64 * 0.58 * LETTER
 }
 
-/// A value of an axis, without the digits that a power of ten has too many.
+/// A value of an axis, without superfluous digits of a power of ten.
 fn tick(value: &f64) -> String {
     let short = |value: f64| {
         let text = format!("{value:.4}");
@@ -151,9 +151,9 @@ fn tick(value: &f64) -> String {
     }
 }
 
-/// Each bar with its name above it; what it was before, as a pale one.
+/// Each bar with its name above it; its previous value as a pale bar.
 fn bars(chart: &BarChart) -> Result<Figure, String> {
-    /// Of a name and its bar, and of the axis below.
+    /// Height of a name and its bar, then of the axis below.
     const ROW: f64 = 36.0;
     const AXIS: u32 = 36;
     let count = chart.bars.len() as f64;
@@ -225,7 +225,7 @@ fn hue(series: usize) -> &'static RGBColor {
     &HUES[series % HUES.len()].0
 }
 
-/// The least and the greatest, with some room.
+/// The minimum and the maximum, with some margin.
 fn range(values: impl Iterator<Item = f64>, is_logarithmic: bool) -> std::ops::Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -238,7 +238,7 @@ fn range(values: impl Iterator<Item = f64>, is_logarithmic: bool) -> std::ops::R
     }
 }
 
-/// Whose powers are an axis's ticks: 2 if all values are such powers, or if those of 10 are too few.
+/// Base of an axis's ticks: 2 if all values are powers of 2, or if powers of 10 are too few.
 fn base(range: &std::ops::Range<f64>, mut values: impl Iterator<Item = f64>) -> f64 {
     const DECADES: f64 = 2.0;
     let is_short = (range.end / range.start).log10() < DECADES;
@@ -332,7 +332,7 @@ where
 /// Left, top, right, bottom.
 type Extent = [i32; 4];
 
-/// The places along a line, which labels keep clear of.
+/// The points along a line, which labels avoid.
 fn along(from: (i32, i32), to: (i32, i32)) -> impl Iterator<Item = Extent> {
     const PIECES: i32 = 60;
     (0..=PIECES).map(move |piece| {
@@ -342,8 +342,8 @@ fn along(from: (i32, i32), to: (i32, i32)) -> impl Iterator<Item = Extent> {
     })
 }
 
-/// Where labels of points stand: beside, above or below them, where there is room; the highest choose first. One says it for
-/// all points of its name.
+/// Positions of the labels of points: beside, above or below them, where there is room; the highest choose first. One label
+/// serves all points of its name.
 fn free_places(
     mut labels: Vec<((i32, i32), &str, usize)>,
     mut taken: Vec<Extent>,
@@ -399,7 +399,7 @@ fn key(chart: &PointChart) -> Result<Vec<KeyEntry>, String> {
     chart.limits.iter().map(limit).chain(chart.series.iter().enumerate().map(entry)).collect()
 }
 
-/// From where to where each series leads.
+/// Start and end of each series.
 fn says(chart: &PointChart) -> String {
     let says = |value: f64| if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
     let of = |series: &Series| {

@@ -1,4 +1,4 @@
-//! What a rule costs in quality, over what it gains in speed: a point for each row of the table `temporal`.
+//! Cost of a rule in quality, over its gain in speed: a point for each row of the table `temporal`.
 
 use bench::record::Record;
 use media::plot::{FONT, legend, sheet};
@@ -18,12 +18,12 @@ const COLOURS: [RGBColor; 3] = [RGBColor(8, 69, 148), RGBColor(166, 54, 3), RGBC
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     fps: f64,
-    /// `None` for the whole computation in f32, which others are compared with.
+    /// `None` for the whole computation in f32, the reference of the others.
     psnr: Option<f64>,
     rule: String,
 }
 
-/// What there is to draw.
+/// Data of the plot.
 pub(crate) struct Quality {
     title: String,
     /// By precision, in the order of the table.
@@ -48,7 +48,7 @@ impl Quality {
         Ok(Quality { title: format!("Quality over speed: {}", run.provenance_of("temporal")), series })
     }
 
-    /// The least and the greatest quality, and where the whole in f32 lies: above all others.
+    /// The minimum and the maximum quality, and the height of the whole in f32: above all others.
     fn heights(&self) -> (f64, f64, f64) {
         let measured = self.series.iter().flat_map(|(_, points)| points).filter_map(|point| point.psnr);
         let span = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));

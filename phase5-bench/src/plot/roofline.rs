@@ -16,7 +16,7 @@ use crate::tables::linear_relu::versions;
 use crate::tables::{attention, conv, gemm, linear_relu, peers, tensor_attention, tensor_conv, tensor_cores};
 use crate::{Error, Result};
 
-/// What a million millions are.
+/// One million millions.
 const TERA: f64 = 1e12;
 /// Along the first axis.
 const INTENSITY: &str = "operations per byte, each tensor moved once";
@@ -24,11 +24,11 @@ const INTENSITY: &str = "operations per byte, each tensor moved once";
 /// One measurement.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
-    /// What was computed.
+    /// The computed problem.
     problem: String,
-    /// Operations a byte, if each tensor passes the memory once.
+    /// Operations per byte, if each tensor passes the memory once.
     intensity: f64,
-    /// Operations a second.
+    /// Operations per second.
     flops: f64,
 }
 
@@ -39,12 +39,12 @@ struct Series {
     points: Vec<Point>,
 }
 
-/// What there is to draw.
+/// Data of the plot.
 pub(crate) struct Roofline {
     title: String,
     limits: Limits,
     series: Vec<Series>,
-    /// Whether there are points above the roof, which is that of f32: the slope of memory then leads on to them.
+    /// Whether there are points above the roof, which is that of f32: the slope of memory then continues to them.
     has_tensor_cores: bool,
 }
 
@@ -82,7 +82,7 @@ impl Roofline {
         }
     }
 
-    /// All kernels whose operations and bytes are known: those of [`Roofline::of`], attention, and what tensor cores do.
+    /// All kernels whose operations and bytes are known: those of [`Roofline::of`], attention, and those on tensor cores.
     pub fn of_all(run: &Record) -> Result<Roofline> {
         let Roofline { limits, mut series, .. } = Roofline::of(run)?;
         let all = |table, problem, cost| points(run, table, problem, columns::STEP, Steps::All, cost, rate);
@@ -102,7 +102,7 @@ impl Roofline {
         Ok(Roofline { title, limits, series, has_tensor_cores: true })
     }
 
-    /// What the axes show, and the corners of the roof, in operations per byte and TFLOP/s.
+    /// Ranges of the axes, and the corners of the roof, in operations per byte and TFLOP/s.
     fn frame(&self) -> (Range<f64>, Range<f64>, Vec<(f64, f64)>) {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let least = |value: fn(&Point) -> f64| all().map(value).fold(f64::INFINITY, f64::min);
@@ -123,7 +123,7 @@ impl Roofline {
         (x, y, roof)
     }
 
-    /// What the roof is made of.
+    /// Description of the roof.
     fn roof_says(&self) -> String {
         format!(
             "measured: {:.2} TB/s (copy), {:.1} TFLOP/s (multiply-adds{})",
@@ -188,7 +188,7 @@ impl Roofline {
     }
 }
 
-/// Without the digits that a power of ten has too many.
+/// A value without superfluous digits of a power of ten.
 fn label(value: &f64) -> String {
     format!("{value}")
 }
@@ -196,9 +196,9 @@ fn label(value: &f64) -> String {
 /// Which rows of a table are points of a series.
 #[derive(Clone, Copy)]
 enum Steps {
-    /// All there are.
+    /// All of them.
     All,
-    /// Those of the ladder, whose names begin with their numbers.
+    /// Steps of the ladder, whose names begin with their numbers.
     OfTheLadder,
     /// The one of this name.
     Named(&'static str),
@@ -225,7 +225,7 @@ fn rate_of_total(row: Row<'_>, cost: Cost) -> Result<Option<f64>> {
     Ok(row.number(linear_relu::TOTAL)?.map(|ms| cost.flops / (ms * 1e-3)))
 }
 
-/// The measurements of some steps of a table; `cost` knows what a problem of a name costs.
+/// The measurements of some steps of a table; `cost` returns the cost of a problem by name.
 fn points(
     run: &Record,
     table: &str,

@@ -29,10 +29,10 @@ pub struct ReportArgs {
     book: Option<String>,
 }
 
-/// Writes the report, and says where.
+/// Writes the report, and prints where.
 ///
 /// # Errors
-/// What cannot be read or written, and as [`Report::new`].
+/// Errors of reading and writing, and same as [`Report::new`].
 pub fn run(args: &ReportArgs) -> Result<()> {
     Report::can_be_saved(&args.out)?;
     let runs = if args.from.is_empty() {
@@ -46,10 +46,10 @@ pub fn run(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// A percentage, as a part of 1.
+/// A percentage, as a fraction of 1.
 ///
 /// # Errors
-/// What was expected, if it is none.
+/// A description of the expected text.
 pub fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
@@ -57,14 +57,14 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The runs that come with the course, after those that were adopted.
+/// The runs that come with the course, after the adopted ones.
 fn recorded() -> Result<Vec<Record>> {
     let (shelf, course) = (Shelf::open()?, records()?);
     let adopted = shelf.runs().iter().filter(|run| !course.contains(run)).cloned();
     Ok(adopted.chain(course.iter().cloned()).collect())
 }
 
-/// Says where a report lies.
+/// Prints where a report is.
 pub fn say(Saved { html, folder }: &Saved) {
     command::say("report", html.display());
     command::say("plots, tables and runs", folder.display());

@@ -21,17 +21,17 @@ use crate::spec::Make;
 use crate::tables::TABLES;
 use crate::{Error, Result, plot, summary};
 
-/// Runs that are shown, and one that they are compared with.
+/// The shown runs, and one that they are compared with.
 pub struct Report {
-    /// The first is the one whose plots and claims come first.
+    /// The plots and claims of the first run come first.
     runs: Vec<Record>,
-    /// With what part of a number is noise, where a spread does not say it.
+    /// The fraction of a number that counts as noise, where a spread does not state it.
     earlier: Option<(Record, Option<f64>)>,
-    /// Where the book's pages are, for links from claims.
+    /// Address of the book's pages, for links from claims.
     book: Option<String>,
 }
 
-/// Where a report lies.
+/// Paths of a saved report.
 pub struct Saved {
     /// The file.
     pub html: PathBuf,
@@ -42,7 +42,7 @@ pub struct Saved {
 /// A table of a run.
 struct Shown<'r> {
     name: &'r str,
-    /// What it shows, as `--list` says it; empty if this version of the course does not have it.
+    /// Contents of the table, as listed by `--list`; empty if this version of the course does not have it.
     shows: &'static str,
     /// Whether it was made from others.
     is_derived: bool,
@@ -51,10 +51,10 @@ struct Shown<'r> {
 }
 
 impl Report {
-    /// Of runs that were saved, or of the present one.
+    /// A report of saved runs, or of the present one.
     ///
     /// # Errors
-    /// [`Error::Report`] if there is no run, or one without tables, and what a derived table reports.
+    /// [`Error::Report`] if there is no run, or one without tables, and errors of a derived table.
     pub fn new(mut runs: Vec<Record>) -> Result<Report> {
         if let Some(empty) = runs.iter().find(|run| run.tables.is_empty()) {
             return Err(Error::Report(format!("the run of {} has no tables", empty.provenance())));
@@ -66,7 +66,7 @@ impl Report {
         Ok(Report { runs, earlier: None, book: None })
     }
 
-    /// The same, compared with an earlier run; `noise`, a part of 1, is what counts as noise where no spread says it.
+    /// The same, compared with an earlier run; `noise`, a fraction of 1, counts as noise where no spread states it.
     #[must_use]
     pub fn compared_with(self, earlier: Option<Record>, noise: Option<f64>) -> Report {
         Report { earlier: earlier.map(|earlier| (earlier, noise)), ..self }
@@ -86,10 +86,10 @@ impl Report {
         page::html(self)
     }
 
-    /// Whether a report can be written there: to be asked before minutes of measuring.
+    /// Whether a report can be written there: checked before minutes of measuring.
     ///
     /// # Errors
-    /// As [`Record::can_be_saved`].
+    /// Same as [`Record::can_be_saved`].
     pub fn can_be_saved(out: &Path) -> Result<()> {
         Ok(Record::can_be_saved(out)?)
     }
@@ -97,7 +97,7 @@ impl Report {
     /// Writes the page, and the folder: `report.html` and `report/`.
     ///
     /// # Errors
-    /// [`common::Error::Io`] for what cannot be written, and as [`Report::html`].
+    /// [`common::Error::Io`] if something cannot be written, and same as [`Report::html`].
     pub fn save(&self, out: &Path) -> Result<Saved> {
         let html = self.html()?;
         let folder = folder(out)?;
@@ -125,7 +125,7 @@ impl Report {
         Ok(Saved { html: out.to_owned(), folder })
     }
 
-    /// The tables in the order of the course, each of every run that has it; then those that the course does not know.
+    /// The tables in the order of the course, each of every run that has it; then those unknown to the course.
     fn tables(&self) -> Vec<Shown<'_>> {
         let of = |name: &str, shows: &'static str, declared: &[ColumnSpec]| {
             let runs = self.runs.iter();
@@ -154,7 +154,7 @@ impl Report {
         tables
     }
 
-    /// What each phase bought, if a run says any of it.
+    /// Gain of each phase, if a run has any of it.
     fn summary(&self) -> Result<Option<Table>> {
         let with = |name: &str| self.runs.iter().filter(|run| run.table(name).is_some()).collect();
         let table = summary::tabulate(with, false)?;
@@ -162,14 +162,14 @@ impl Report {
         Ok(says.then_some(table))
     }
 
-    /// The plots that there are, each of the first run that has it.
+    /// The available plots, each of the first run that has it.
     fn plots(&self) -> Vec<(&Record, &'static str)> {
         let first = |name| Some((self.runs.iter().find(|run| plot::chart(run, name).is_ok())?, name));
         plot::names().filter_map(first).collect()
     }
 }
 
-/// Tables that are made from others are made from them again: what they say is as new as this program.
+/// Derived tables are made again: their contents are as new as this program.
 fn derive_again(run: &mut Record) -> Result<()> {
     for spec in TABLES {
         if let Make::Derived { needs, from } = spec.make
@@ -198,7 +198,7 @@ fn folder(out: &Path) -> Result<PathBuf> {
     }
 }
 
-/// A name of a device or of a table, as a file or an element may be called: letters, digits and hyphens.
+/// A name of a device or of a table for a file or an element: letters, digits and hyphens.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = name.chars().map(plain).collect();

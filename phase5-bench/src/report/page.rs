@@ -13,7 +13,7 @@ use crate::{Result, plot};
 const STYLE: &str = include_str!("style.css");
 const SORT: &str = include_str!("sort.js");
 
-/// No address is loaded from: what the page needs is in it.
+/// Nothing is loaded from any address: the page is self-contained.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// The table of claims has a section of its own, at the top.
@@ -126,7 +126,7 @@ pub fn html(report: &Report) -> Result<String> {
     Ok(page.into_string())
 }
 
-/// A text of a record, in which characters are shown that a terminal or a browser would obey.
+/// A text of a record, with visible forms of the characters that a terminal or a browser would obey.
 fn text(text: &str) -> String {
     printable_lines(text).into_owned()
 }
@@ -141,7 +141,7 @@ fn link_text(shown: &Shown<'_>, report: &Report) -> String {
     if runs > 1 { text(&format!("{} ({})", shown.name, shown.run.device_name)) } else { text(shown.name) }
 }
 
-/// What a table shows, where and when it was measured, and what the device did meanwhile.
+/// Contents of a table, where and when it was measured, and the device's conditions meanwhile.
 fn measured(shown: &Shown<'_>) -> Markup {
     html! {
         p.faint.about {
@@ -202,7 +202,7 @@ fn figure(name: &str, at: usize, provenance: &str, figure: &Figure) -> Markup {
     }
 }
 
-/// The claims, with a page of the book each, which is a link if it is known where the book is.
+/// The claims, with a page of the book each, which is a link if the book's address is known.
 fn claims_of(shown: &Shown<'_>, book: Option<&str>) -> Markup {
     let verdict = |column: &Column, cell: &Cell| match (column.key(), cell) {
         (claims::HOLDS_KEY, Cell::Text(holds)) => match holds.as_str() {
@@ -225,14 +225,14 @@ fn claims_of(shown: &Shown<'_>, book: Option<&str>) -> Markup {
     }
 }
 
-/// A table of a run beside that of the earlier one.
+/// A table of a run compared with that of the earlier one.
 struct Comparison {
-    /// Numbers that became slower, or more.
+    /// Number of values that became slower, or larger.
     worse: usize,
     markup: Markup,
 }
 
-/// The tables of the runs beside those of the earlier one. Those with something worse are unfolded.
+/// The tables of the runs compared with those of the earlier one. Those with something worse are unfolded.
 fn comparisons(report: &Report) -> Vec<Comparison> {
     let Some((earlier, noise)) = &report.earlier else { return Vec::new() };
     let tables = report.tables();
@@ -271,7 +271,8 @@ fn comparisons(report: &Report) -> Vec<Comparison> {
         .collect()
 }
 
-/// A table with its notes. `class` marks cells; headings are buttons, which sort. `last` is a further column, unless it is empty.
+/// A table with its notes. `class` marks cells; headings are buttons, which sort. `last` is an additional column, unless it is
+/// empty.
 fn table(
     table: &Table,
     label: &str,

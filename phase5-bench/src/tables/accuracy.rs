@@ -28,7 +28,7 @@ const SMALL_SIDE: usize = 16;
 
 /// The model of a row.
 pub(crate) const MODEL: ColumnSpec = ColumnSpec::text("model", "model");
-/// The implementation, as the table calls it.
+/// Name of the implementation in the table.
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
 /// The largest difference as a share of the largest magnitude.
@@ -55,12 +55,12 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// A row of what was computed against what the CPU computed.
+    /// Adds a row that compares computed values with the CPU's.
     fn row(&mut self, model: &str, by: &str, values: &[f32], expected: &[f32], accuracy: Cell) {
         self.row_within(CLOSE, model, by, values, expected, accuracy);
     }
 
-    /// [`Comparison::row`], where values may differ by another part of the largest.
+    /// [`Comparison::row`], with another tolerance relative to the largest.
     fn row_within(&mut self, part: f64, model: &str, by: &str, values: &[f32], expected: &[f32], accuracy: Cell) {
         let (max, word) = within(part, &format!("{model} by {by}"), values, expected, &mut self.wrong);
         let mean = mean_difference(values, expected);

@@ -1,4 +1,4 @@
-//! `attention`: naive attention, whose scores are in memory, beside the ladder's and PyTorch's, whose are not.
+//! `attention`: naive attention, whose scores are in memory, compared with the ladder's and PyTorch's, whose scores are not.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers;
 use crate::torch::{self, Arithmetic, Backend, Mode, PeerRequest};
 
-/// As the video U-Net has them.
+/// As in the video U-Net.
 const HEADS: usize = 8;
 /// Tokens whose outputs are compared with the f64 reference.
 const SAMPLE: usize = 48;
 
-/// The CPU's version keeps all scores; of more tokens than these it takes seconds.
+/// The CPU's version keeps all scores; with more tokens it takes seconds.
 const MOST_ON_CPU: usize = 4096;
 
 /// Tokens of a row.
@@ -72,12 +72,12 @@ impl Size {
         format!("{} × {}", self.tokens, self.d)
     }
 
-    /// Two a multiply-add of the two products; the softmax is left out, as is usual.
+    /// Two operations per multiply-add of the two products; the softmax is left out, as is usual.
     fn flops(self) -> f64 {
         4.0 * (HEADS * self.tokens * self.tokens * self.d) as f64
     }
 
-    /// What a run has in device memory: qkv, scores and output.
+    /// Bytes in device memory during a run: qkv, scores and output.
     fn bytes(self) -> f64 {
         4.0 * (HEADS * self.tokens * (self.tokens + 4 * self.d)) as f64
     }
@@ -104,7 +104,7 @@ pub(crate) fn is_half(by: &str) -> bool {
     step.map_or(by.ends_with(", f16"), |step| step.method.products() == Products::F16)
 }
 
-/// What attention over these tokens, of heads of `d` channels, costs: the two products, and queries, keys, values and output once.
+/// Cost of attention over these tokens, with heads of `d` channels: the two products, and queries, keys, values and output once.
 pub(crate) fn roofline_cost(tokens: f64, d: f64, is_half: bool) -> Cost {
     let heads = HEADS as f64;
     let value = if is_half { 2.0 } else { 4.0 };
@@ -128,7 +128,7 @@ pub(crate) const BACKENDS: [(&str, Backend); 3] = [
     ("xFormers, f16", Backend::EfficientAttention),
 ];
 
-/// The least of their times, or why there is none.
+/// The minimum of their times, or why there is none.
 pub(crate) fn best<'t>(timings: impl IntoIterator<Item = &'t Result<Timing, String>>) -> Result<f64, String> {
     let mut best = Err(String::new());
     for timing in timings {

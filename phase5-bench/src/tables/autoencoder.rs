@@ -1,4 +1,5 @@
-//! `autoencoder`: the spectral shape autoencoder, each layer a kernel of its own, beside PyTorch's; and each of its five stages.
+//! `autoencoder`: the spectral shape autoencoder, each layer as its own kernel, compared with PyTorch's; and each of its five
+//! stages.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::torch::{self, Mode, PeerRequest};
 const SEED: u64 = 5;
 /// The batch for which stages are compared one by one.
 const STAGES_AT: usize = 32;
-/// What a correct kernel of the literature is off by, at most: what is allowed here too.
+/// Maximum error of a correct kernel of the literature: the tolerance here too.
 const CLOSE: f64 = 5.7e-6;
 
 /// The configuration of a row.
@@ -34,7 +35,7 @@ pub(crate) const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
 /// One of [`versions`], or PyTorch.
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 
-/// The versions, as the table calls them; plots look for them.
+/// Names of the versions in the table; plots look for them.
 pub(crate) mod versions {
     pub const UNFUSED: &str = "unfused";
     /// The same, launched as a graph; on a GPU.
@@ -67,7 +68,7 @@ pub const TABLE: TableSpec = TableSpec {
     make: Make::Measured(run),
 };
 
-/// How PyTorch runs the model; trying kernels takes long, so the larger configurations go without the last one.
+/// Ways of running the model in PyTorch; trying kernels takes long, so the larger configurations skip the last one.
 fn peers(context: &Context, config: &Config) -> Vec<Peer> {
     use torch::Arithmetic::{F16, F32, Tf32};
     const ALL: [Peer; 7] = [

@@ -1,7 +1,8 @@
-//! `best-peer`: for each problem of the other tables and each arithmetic, the fastest of ours beside the fastest peer of the same run.
+//! `best-peer`: for each problem of the other tables and each arithmetic, our fastest version compared with the fastest peer of
+//! the same run.
 //!
-//! A peer is whatever else computed the same with the same arithmetic: a library, or PyTorch in any of its modes. Which of them a
-//! table measured, a note says; so a ratio is to the best of those, and no promise that there is no better one.
+//! A peer is anything else that computed the same with the same arithmetic: a library, or PyTorch in any of its modes. A note
+//! lists those that a table measured; so a ratio is to the best of those, with no promise that there is no better one.
 
 use bench::ladder::columns;
 use bench::record::Record;
@@ -24,7 +25,7 @@ const PEER: ColumnSpec = ColumnSpec::text("peer", "best peer");
 const GAIN: ColumnSpec = ColumnSpec::number("over_peer", "peer / ours", 2).level_at(1);
 const COLUMNS: &[ColumnSpec] = &[TABLE_NAME, PROBLEM, TYPE, OURS, OURS_MS, PEER, GAIN];
 
-/// The tables that problems are from.
+/// Source tables of the problems.
 const NEEDS: [&str; 12] = [
     "gemm",
     "tensor-cores",
@@ -49,7 +50,7 @@ pub const TABLE: TableSpec = TableSpec {
     make: Make::Derived { needs: &NEEDS, from },
 };
 
-/// Who computed a row.
+/// Side that computed a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Ours,
@@ -59,13 +60,13 @@ enum Side {
 /// How a table's rows are read.
 struct Source {
     table: &'static str,
-    /// What is computed.
+    /// Computation.
     problem: &'static [ColumnSpec],
-    /// By whom.
+    /// Implementation that computed it.
     by: ColumnSpec,
     ms: ColumnSpec,
-    /// Whose a row is, by its problem and its name, and in what arithmetic; `None` for parts, and for what is on the CPU in part. It is
-    /// not asked for rows of the [`CPU`].
+    /// Side of a row, by its problem and its name, and its arithmetic; `None` for parts, and for rows partly on the CPU. It is
+    /// not called for rows of the [`CPU`].
     reads: fn(&str, &str) -> Option<(Side, String)>,
 }
 
@@ -120,7 +121,7 @@ const SOURCES: [Source; 12] = [
     Source { table: "video", problem: &[video::CONFIGURATION], by: video::BY, ms: video::MS, reads: model },
 ];
 
-/// A step of ours begins with its number.
+/// Our steps begin with their numbers.
 fn side_of_step(step: &str) -> Side {
     if step == TUNED || step.starts_with(|first: char| first.is_ascii_digit()) { Side::Ours } else { Side::Peer }
 }
@@ -134,7 +135,8 @@ fn typed_ladder(problem: &str, step: &str) -> Option<(Side, String)> {
     Some((side_of_step(step), problem.split(' ').next()?.to_owned()))
 }
 
-/// In f16; with what follows the product, if the name says so. The fastest of several peers stands in its own row as well.
+/// In f16; including the operations after the product, if the name states them. The fastest of several peers also has its own
+/// row.
 fn half_ladder(_: &str, step: &str) -> Option<(Side, String)> {
     match step.strip_suffix(", fused") {
         _ if step == tensor_attention::BEST => None,
@@ -143,12 +145,12 @@ fn half_ladder(_: &str, step: &str) -> Option<(Side, String)> {
     }
 }
 
-/// `· in place` belongs to the operation above it, which others do not do so.
+/// `· in place` belongs to the operation above it, which has no peer in place.
 fn norms(operation: &str, step: &str) -> Option<(Side, String)> {
     if operation.starts_with('·') { None } else { ladder(operation, step) }
 }
 
-/// `PyTorch tuned, tf32`, `phase 4, f16`, `planned f16`: the arithmetic comes last, and is f32 where it is not said.
+/// `PyTorch tuned, tf32`, `phase 4, f16`, `planned f16`: the arithmetic comes last, and is f32 if not stated.
 fn model(_: &str, by: &str) -> Option<(Side, String)> {
     let last = by.rsplit([' ', ',']).next().filter(|word| ["tf32", "f16", "bf16", "int8"].contains(word));
     let side = match by {
@@ -192,7 +194,7 @@ fn attends(_: &str, by: &str) -> Option<(Side, String)> {
     Some((side, arithmetic.to_owned()))
 }
 
-/// A problem in one arithmetic, and who was fastest on each side.
+/// A problem in one arithmetic, and the fastest on each side.
 struct Pair {
     problem: String,
     arithmetic: String,
@@ -201,7 +203,7 @@ struct Pair {
 }
 
 impl Source {
-    /// What the columns of the problem say, in one line.
+    /// The columns of the problem, in one line.
     fn problem_of(&self, row: Row<'_>) -> crate::Result<String> {
         let mut words = Vec::new();
         for column in self.problem {
@@ -214,7 +216,7 @@ impl Source {
         Ok(if words.is_empty() { "one photo".to_owned() } else { words.join(", ") })
     }
 
-    /// The problems in the order of the table, and the names of all peers that were measured.
+    /// The problems in the order of the table, and the names of all measured peers.
     fn pairs(&self, table: &Table) -> crate::Result<(Vec<Pair>, Vec<String>)> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut peers: Vec<String> = Vec::new();

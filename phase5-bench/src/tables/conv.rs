@@ -31,7 +31,7 @@ const COLUMNS: &[ColumnSpec] = &peers::ladder_columns(PROBLEM);
 const SIMULATED: [Shape; 4] =
     [shape(3, 16, 7, 2, 33), shape(16, 24, 3, 1, 14), shape(16, 32, 3, 2, 14), shape(16, 32, 1, 2, 14)];
 
-/// What the measured convolution of this name costs.
+/// Cost of the measured convolution of this name.
 pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
     Shape::from_name(name).map(Shape::cost)
 }

@@ -1,17 +1,17 @@
-//! What tables of whole models say of two results.
+//! Comparisons of two results in tables of whole models.
 
 use bench::ladder::verdict;
 use common::check::{Tolerance, compare};
 
-/// The most that a value of a last layer may differ from the CPU's, as a part of [`common::check::scale`].
+/// Maximum difference of a last layer's value from the CPU's, relative to [`common::check::scale`].
 pub(crate) const CLOSE: f64 = 1e-5;
 
-/// The largest difference from what the CPU computed, and the word of the check.
+/// The largest difference from the CPU's values, and the word of the check.
 pub(crate) fn close(what: &str, values: &[f32], cpu: &[f32], wrong: &mut Vec<String>) -> (f64, &'static str) {
     within(CLOSE, what, values, cpu, wrong)
 }
 
-/// [`close`], where values may differ by another part of [`common::check::scale`].
+/// [`close`], with another tolerance relative to [`common::check::scale`].
 pub(crate) fn within(
     part: f64,
     what: &str,

@@ -22,7 +22,7 @@ use phase4_fusion::models::parameters::scaled;
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers;
 
-/// What is computed.
+/// Computation.
 pub(crate) const WORK: ColumnSpec = ColumnSpec::text("work", "work");
 pub(crate) const LAUNCHES: ColumnSpec = ColumnSpec::text("launches", "launches");
 pub(crate) const MB: ColumnSpec = ColumnSpec::text("mb", "MB");
@@ -52,16 +52,17 @@ pub const TABLE: TableSpec = TableSpec {
 pub(crate) const SEPARATE: &str = "separate";
 pub(crate) const FUSED: &str = "fused";
 const FOLDED: &str = "folded";
-/// What rounding a value to f16 changes it by at most, of its size.
+/// Maximum relative change from rounding a value to f16.
 const HALF_ROUND_OFF: f64 = 1.0 / 2048.0;
 const STEP: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
 
-/// What is compared, by device.
+/// Sizes that are compared, by device.
 struct Sizes {
     convolutions: &'static [Shape],
     /// Rows and columns of the input of a linear layer, whose output has four times as many, or three times.
     linear: [usize; 2],
-    /// Of a convolution that upsamples: images, height and width; channels of the small image, of the skip connection, and of the output.
+    /// Sizes of a convolution that upsamples: images, height and width; channels of the small image, of the skip connection, and
+    /// of the output.
     upsampled: [([usize; 3], [usize; 3]); 2],
     /// Values of a diffusion step: of a frame's latents, and of many.
     steps: [usize; 2],
@@ -139,7 +140,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     Ok(table.into())
 }
 
-/// Both ways on a device.
+/// Both versions on a device.
 struct Comparison<'a> {
     device: &'a Device,
     bench: &'a Bench,
@@ -182,7 +183,7 @@ impl Comparison<'_> {
         Contest { stream, bench: self.bench, expected, announce: self.announce }
     }
 
-    /// A convolution with what follows it, in f16.
+    /// A convolution with the operations that follow it, in f16.
     fn convolution(&self, work: &str, shape: Shape, finish: Finish) -> crate::Result<Vec<Row>> {
         let (device, stream) = (self.device, self.device.stream());
         let seeded = |finish: Finish| {
@@ -420,7 +421,8 @@ fn largest(expected: &Expected) -> f64 {
     expected.reference().values.iter().fold(0.0, |most: f64, value| most.max(value.abs()))
 }
 
-/// The same where `passes` over values up to `most` round to f16 in between; what follows enlarges a difference at most 1.13 times.
+/// The same where `passes` over values up to `most` round to f16 in between; later operations enlarge a difference at most 1.13
+/// times.
 fn roundings(expected: &Expected, passes: usize, most: f64) -> Expected {
     let mut tolerance = expected.tolerance();
     tolerance.absolute += 1.13 * passes as f64 * HALF_ROUND_OFF * (most + 2.0);

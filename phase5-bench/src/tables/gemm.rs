@@ -23,7 +23,7 @@ pub(crate) const NAIVE: &str = "1 uncoalesced";
 pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "4096³", simulator: "256³" };
 const COLUMNS: &[ColumnSpec] = &peers::ladder_columns(PROBLEM);
 
-/// M × N × K, and how B lies in memory.
+/// M × N × K, and the layout of B in memory.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     m: usize,
@@ -41,7 +41,7 @@ const fn linear(batch: usize, inputs: usize, outputs: usize) -> Size {
     Size { m: batch, n: outputs, k: inputs, layout: Layout::Transposed }
 }
 
-/// Ascending, so that a step that gets slow is left out of what follows.
+/// Ascending, so that a slow step is left out of the later ones.
 const SIZES: [Size; 10] = [
     cube(256),
     cube(512),
@@ -74,7 +74,7 @@ impl Size {
     }
 }
 
-/// What the measured product of this name costs.
+/// Cost of the measured product of this name.
 pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
     SIZES.into_iter().find(|size| size.name() == name).map(Size::cost)
 }

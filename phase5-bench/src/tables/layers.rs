@@ -1,7 +1,7 @@
 //! `layers`: the layers of ResNet18 on a real photo, on the CPU and on the device.
 //!
 //! First its opening: convolution 7×7/2 with padding 3 (3 → 64 channels), BatchNorm, ReLU; by naive loops and by a CPU at its
-//! best, by phase 2's first kernels and its last, by cuDNN and PyTorch. Then what layers of each kind take of a whole pass. The
+//! best, by phase 2's first kernels and its last, by cuDNN and PyTorch. Then the times of each kind of layer in a whole pass. The
 //! weights are seeded, since their values change neither time nor check.
 
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Weights {
         BatchNorm { weight: &self.gamma, bias: &self.beta, mean: &self.mean, variance: &self.variance, eps: EPS }
     }
 
-    /// The most that BatchNorm multiplies a difference of its input by: max |γ| / √(variance + eps).
+    /// Maximum factor by which BatchNorm multiplies a difference of its input: max |γ| / √(variance + eps).
     fn gain(&self) -> common::Result<f64> {
         let scales = self.gamma.as_slice()?.iter().zip(self.variance.as_slice()?);
         Ok(scales
@@ -105,13 +105,13 @@ impl Weights {
     }
 }
 
-/// What a side took for a layer, and what it computed.
+/// Time and result of one side for a layer.
 struct Layer {
     timing: Timing,
     output: Tensor,
 }
 
-/// A row of the opening. Each layer's input is what the one before put out.
+/// A row of the opening. Each layer's input is the previous one's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OpeningLayer {
     Conv2d,
@@ -135,7 +135,7 @@ impl OpeningLayer {
     }
 }
 
-/// What a side took for the layers that it has.
+/// Times and results of one side for the layers that it has.
 #[derive(Default)]
 struct Layers {
     conv2d: Option<Layer>,
@@ -166,7 +166,7 @@ struct Side {
     layers: Layers,
 }
 
-/// The sides, as the table calls them; other tables look for them.
+/// Names of the sides in the table; other tables look for them.
 pub(crate) mod sides {
     pub const NAIVE_CPU: &str = "naive loops";
     pub const FAST_CPU: &str = "fast CPU";
@@ -176,7 +176,7 @@ pub(crate) mod sides {
     pub const PYTORCH: &str = "PyTorch eager";
 }
 
-/// What is right: each layer for its own input, and the three together.
+/// Expected results: each layer for its own input, and the three together.
 struct Expected {
     values: Vec<f64>,
     tolerance: Tolerance,
@@ -239,11 +239,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
-/// The rows of a whole pass are called so, and then as the kind of layer.
+/// Prefix of the rows of a whole pass, followed by the kind of layer.
 pub(crate) const ALL: &str = "all ";
 const RUNS: usize = 5;
 
-/// What each kind of layer takes of a pass over the photo: on the CPU, plain and fast, and on the device.
+/// Time of each kind of layer in a pass over the photo: on the CPU, plain and fast, and on the device.
 fn whole(context: &Context, table: &mut TableBuilder, wrong: &mut Vec<String>) -> crate::Result<()> {
     let (device, config, images) = (&context.device, Config::RESNET18, context.image()?);
     if let Some(note) = context.side_note() {
@@ -309,7 +309,7 @@ fn whole(context: &Context, table: &mut TableBuilder, wrong: &mut Vec<String>) -
     Ok(())
 }
 
-/// Compares all sides with the reference and writes down what they took.
+/// Compares all sides with the reference and adds rows with their times.
 fn tabulate(
     context: &Context,
     input: &Tensor,
@@ -374,8 +374,8 @@ fn tabulate(
     Ok((table, wrong))
 }
 
-/// The three operations, whatever does them, measured on the host: one after another, as a pass does, with a look at the clock after
-/// each. So a busy host makes all rows slower alike, and no part takes longer than the whole.
+/// Runs the three operations of any implementation on the host, timed separately: one after another, as in a pass, with a look at
+/// the clock after each. So a busy host slows all rows alike, and no part takes longer than the whole.
 fn on_cpu(
     name: &'static str,
     bench: &Bench,
@@ -427,7 +427,7 @@ fn naive_on_cpu(input: &Tensor, weights: &Weights, bench: &Bench) -> crate::Resu
     Ok(pool.install(|| on_cpu(sides::NAIVE_CPU, bench, conv, norm, |x| reference::relu_f32(&x)))?)
 }
 
-/// What the CPU can do.
+/// The best layers of the CPU.
 fn fast_on_cpu(input: &Tensor, weights: &Weights, bench: &Bench) -> crate::Result<Side> {
     let conv = || cpu::conv2d(input, &weights.conv, None, params());
     let norm = |x: &Tensor| cpu::batch_norm(x, &weights.norm());
@@ -508,7 +508,7 @@ fn by_cudnn(device: &Device, cudnn: &Cudnn, input: &Tensor, weights: &Weights) -
     Ok(Side { name: sides::CUDNN, on_cpu: false, layers })
 }
 
-/// The first three layers; the input is `shape`, and its values do not matter.
+/// The first three layers; the input has the shape `shape`, and its values do not matter.
 fn by_pytorch(device: &Device, shape: [usize; 4]) -> Vec<Result<Timing, String>> {
     let size = |at: usize| (shape[at] + 2 * 3 - 7) / 2 + 1;
     let output = [shape[0], CHANNELS, size(2), size(3)];

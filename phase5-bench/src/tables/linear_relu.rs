@@ -1,4 +1,4 @@
-//! `linear-relu`: y = relu(x·Wᵀ + b), fused and not, with its gradients, beside cuBLAS and PyTorch.
+//! `linear-relu`: y = relu(x·Wᵀ + b), fused and not, with its gradients, compared with cuBLAS and PyTorch.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ const SIZES: [Size; 3] = [[256, 256, 512], [1024, 784, 2048], [8192, 4096, 4096]
 /// On the simulator: one that tiles fill, and a ragged one.
 const SIMULATED: [Size; 2] = [[64, 64, 128], [33, 50, 67]];
 
-/// `256×256→512`, as SPEC has it.
+/// `256×256→512`, as in SPEC.
 pub(crate) fn name([batch, inputs, outputs]: Size) -> String {
     format!("{batch}×{inputs}→{outputs}")
 }
 
-/// The size of this name, if it is one that is measured.
+/// The size of this name, if it is measured.
 pub(crate) fn from_name(label: &str) -> Option<Size> {
     SIZES.into_iter().find(|&size| name(size) == label)
 }
@@ -44,7 +44,7 @@ pub(crate) fn flops([batch, inputs, outputs]: Size) -> f64 {
     2.0 * batch as f64 * inputs as f64 * outputs as f64
 }
 
-/// What the forward pass of the measured size of this name costs.
+/// Cost of the forward pass of the measured size of this name.
 pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
     let size @ [batch, inputs, outputs] = from_name(name)?;
     Some(Cost {
@@ -60,7 +60,7 @@ const NOT_COUNTED: &str = "a GPU does not count; the simulator does";
 pub(crate) const SIZE: ColumnSpec = ColumnSpec::text("size", "batch×in→out");
 /// One of [`versions`].
 pub(crate) const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
-/// The device alone.
+/// Time on the device only.
 pub(crate) const TOTAL: ColumnSpec = ColumnSpec::number("total_ms", "total ms", 4);
 const IDLE: ColumnSpec = ColumnSpec::number("idle_ms", "idle ms", 4);
 const OVER_EAGER: ColumnSpec = ColumnSpec::number("over_eager", "× eager", 2).level_at(1);
@@ -73,7 +73,7 @@ const COLUMNS: &[ColumnSpec] =
 /// The layer that the summary shows.
 pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "1024×784→2048", simulator: "33×50→67" };
 
-/// The versions, as the table calls them; other tables look for them.
+/// Names of the versions in the table; other tables look for them.
 pub(crate) mod versions {
     pub const NAIVE: &str = "v1 naive";
     pub const TUNED: &str = "v2 tuned";
@@ -99,7 +99,7 @@ pub(crate) mod versions {
     pub const TENSOR_CORES_BACKWARD_COMPILED: &str = "tf32 ∇ compiled";
 }
 
-/// What a version computes.
+/// Computation of a version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Forward,
@@ -124,22 +124,22 @@ impl Pass {
     }
 }
 
-/// One row: what a version took, or a part of one.
+/// One row: the time of a version, or of a part of one.
 struct Row {
     version: &'static str,
     pass: Pass,
-    /// The device alone.
+    /// Time on the device only.
     total: Result<f64, String>,
     /// On an idle device, the launch included.
     idle: Result<f64, String>,
-    /// That it has to move: each tensor once a kernel that touches it.
+    /// Bytes that it must move: each tensor once per kernel that touches it.
     bytes: u64,
-    /// That its lanes asked for, on the simulator.
+    /// Bytes that its lanes requested, on the simulator.
     asked: Result<f64, String>,
     check: Result<&'static str, String>,
 }
 
-/// Milliseconds, or why there are none.
+/// Milliseconds, or the reason why there are none.
 fn ms(timing: &Timing) -> Result<f64, String> {
     timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned())
 }
@@ -242,7 +242,7 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     }
 }
 
-/// What is measured with, and what was found to be wrong.
+/// Device and settings of the measurement, and its errors.
 struct Measure<'a> {
     context: &'a Context,
     device: &'a Device,
@@ -442,7 +442,7 @@ impl Measure<'_> {
         })
     }
 
-    /// The library's product and what follows it, each alone.
+    /// The library's product and the operations that follow it, each separately.
     #[expect(clippy::too_many_arguments, reason = "the operands of one layer")]
     fn parts(
         &self,
@@ -570,7 +570,7 @@ impl Loaded {
 }
 
 impl Gradients {
-    /// Seeds of x, W, y and dy. Whatever made y, its signs are the mask.
+    /// Seeds of x, W, y and dy. However y was made, its signs are the mask.
     const SEEDS: [u64; 4] = [1, 2, 5, 6];
 
     fn host([batch, inputs, outputs]: Size) -> [Tensor; 4] {
@@ -642,7 +642,7 @@ impl Gradients {
         gradients.map(|(it, (name, expected))| Ok((name, expected.check(it.to_host()?.as_slice()?)))).collect()
     }
 
-    /// What a version moves, on a simulator of its own.
+    /// Bytes that a version moves, on its own simulator.
     fn traffic(version: &str, size: Size) -> crate::Result<Traffic> {
         let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
         let mut gradients = Gradients::seeded(&device, size)?;

@@ -25,14 +25,14 @@ use phase4_fusion::tensor_parallel::measure;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
-/// What is done.
+/// The work.
 pub(crate) const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
 /// How it is divided.
 pub(crate) const WAY: ColumnSpec = ColumnSpec::text("way", "divided by");
 const RATE: ColumnSpec = ColumnSpec::number("per_second", "per s", 1).on_gpu();
-/// Of one batch or frame alone.
+/// Latency of a single batch or frame.
 const LATENCY: ColumnSpec = ColumnSpec::number("latency_ms", "latency, ms", 3).on_gpu();
-/// Over one device, in rate.
+/// Ratio of the rate to that of one device.
 pub(crate) const SPEED_UP: ColumnSpec = ColumnSpec::number("speed_up", "speed-up, ×", 2).on_gpu();
 const EFFICIENCY: ColumnSpec = ColumnSpec::number("efficiency", "% of linear", 1).on_gpu();
 const LINK_MIB: ColumnSpec = ColumnSpec::number("link_mib", "link MiB", 2);
@@ -51,14 +51,14 @@ pub const TABLE: TableSpec = TableSpec {
 
 const SEED: u64 = 18;
 const STEP: f32 = 700.0;
-/// One frame by all devices, each with a part of the heads and channels.
+/// One frame on all devices, each with a part of the heads and channels.
 const HEADS: &str = "heads";
 const MIB: f64 = (1u64 << 20) as f64;
-/// The numbers of devices that are compared.
+/// The compared numbers of devices.
 const DEVICES: [usize; 3] = [1, 2, 4];
 const ARITHMETIC: Arithmetic = Arithmetic::F16;
 
-/// Sizes of the work: what takes a GPU a second takes the simulator a day.
+/// Sizes of the work: a second on a GPU is a day on the simulator.
 struct Sizes {
     resnet: resnet::Config,
     side: usize,
@@ -107,7 +107,7 @@ impl Sizes {
     }
 }
 
-/// The table as it grows.
+/// The growing table.
 struct Growing<'a> {
     table: TableBuilder,
     wrong: Vec<String>,
@@ -121,13 +121,13 @@ struct Measured {
     items: usize,
     timing: Timing,
     latency: Option<f64>,
-    /// Over links between host and device, or between devices.
+    /// Bytes over links between host and device, or between devices.
     link_bytes: u64,
     checked: common::Result<()>,
 }
 
 impl Growing<'_> {
-    /// The numbers of devices that there are.
+    /// The available numbers of devices.
     fn counts(&self) -> impl Iterator<Item = usize> + use<> {
         let there = self.group.len();
         DEVICES.into_iter().filter(move |count| *count <= there)
@@ -151,7 +151,7 @@ impl Growing<'_> {
         })
     }
 
-    /// Milliseconds of `work` alone, where there is a clock.
+    /// Milliseconds of a single `work`, where there is a clock.
     fn latency(&self, work: impl FnMut() -> common::Result<()>) -> common::Result<Option<f64>> {
         if self.group.is_sim() {
             return Ok(None);
@@ -240,7 +240,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
-/// The GPUs, their driver and what lies between the first two.
+/// The GPUs, their driver and the link between the first two.
 fn machine(group: &DeviceGroup) -> common::Result<String> {
     let driver = common::probe::report().into_iter().find(|part| part.name == common::probe::Library::Driver.name());
     let driver = driver.and_then(|part| part.version).unwrap_or_default();
@@ -291,8 +291,8 @@ struct Images<'a> {
     each: usize,
 }
 
-/// Rows of a network on 1, 2 and more devices: `given` stands in pinned memory, the network sees `seen`, and `read` is what the host does for
-/// each batch.
+/// Rows of a network on 1, 2 and more devices: `given` is in pinned memory, `seen` is the network's input, and `read` is the
+/// host's work for each batch.
 fn replicas<T: Feed>(
     growing: &mut Growing<'_>,
     sizes: &Sizes,
@@ -450,7 +450,7 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
     Ok(())
 }
 
-/// One frame over all devices, each with a part of the heads and channels. Milliseconds of one device.
+/// One frame over all devices, each with a part of the heads and channels. Returns the milliseconds of one device.
 fn heads(
     sizes: &Sizes,
     growing: &mut Growing<'_>,

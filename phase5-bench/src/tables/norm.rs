@@ -1,6 +1,7 @@
-//! `norm`: every step of BatchNorm, ReLU and the statistics of channels on a tensor that no cache holds, beside cuDNN and PyTorch.
+//! `norm`: every step of BatchNorm, ReLU and the statistics of channels on a tensor that no cache holds, compared with cuDNN and
+//! PyTorch.
 //!
-//! They compute next to nothing: what they take is what moving their bytes takes. So the measure is the device's own copy.
+//! They compute almost nothing: their time is that of moving their bytes. So the measure is the device's own copy.
 
 use bench::ladder::{Contest, LadderTable, Peak, StepResult, StepRun, columns, if_supported};
 use bench::peer::Cudnn;
@@ -116,7 +117,7 @@ fn by_cudnn(device: &Device, bench: &Bench, problem: &Problem, announce: &dyn Fn
     Ok(contest.run("cuDNN", &cudnn, &mut y, |cudnn, y| cudnn.batch_norm(&x, &norm(&parameters), y))?)
 }
 
-/// The steps once more, on a simulator that profiles; none beside a GPU, which does not count.
+/// The steps once more, on a simulator that profiles; none on a GPU, which does not count.
 fn profiled(device: &Device, bench: &Bench, problem: &Problem) -> crate::Result<Vec<Rung>> {
     if device.is_cuda() {
         return Ok(Vec::new());

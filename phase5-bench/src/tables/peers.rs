@@ -1,4 +1,4 @@
-//! What tables of ladders beside libraries and PyTorch have in common.
+//! Common code of the tables of ladders with libraries and PyTorch.
 
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ pub(crate) const PYTORCH_COMPILED_GRAPH: &str = "compiled graph";
 /// cuBLASLt, by the [`fastest`] of its suggestions.
 pub(crate) const CUBLASLT: &str = "cuBLASLt";
 
-/// Of the speed that PyTorch has operation by operation, for tables of whole models. Without decimals, models fit 100 columns.
+/// Speed relative to PyTorch's operation by operation, for tables of whole models. Without decimals, models fit 100 columns.
 pub(crate) const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 0).level_at(100);
 
-/// A way in which PyTorch runs a model.
+/// A mode in which PyTorch runs a model.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -48,13 +48,13 @@ impl Peer {
         Peer { name, mode, arithmetic, channels_last: false }
     }
 
-    /// The same channels last, which in f32 is asked for.
+    /// The same channels last, which in f32 must be requested.
     pub(crate) const fn channels_last(self) -> Peer {
         Peer { channels_last: true, ..self }
     }
 }
 
-/// Whether PyTorch is ready to run so at once. Compiling a model takes it minutes, which the summary does not have.
+/// Whether PyTorch can run this mode at once. Compiling a model takes minutes, which the summary does not have.
 pub(crate) fn is_quick(mode: Mode) -> bool {
     matches!(mode, Mode::Cpu | Mode::Eager | Mode::Graph)
 }
@@ -68,12 +68,12 @@ pub(crate) fn bench() -> Bench {
     Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() }
 }
 
-/// A few runs by the host's clock, of what takes seconds on a slow machine.
+/// A few runs by the host's clock, for work that takes seconds on a slow machine.
 pub(crate) fn on_host(repeats: usize) -> Bench {
     Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() }
 }
 
-/// What it takes by the host's clock, [a few times](on_host).
+/// Time by the host's clock, [a few times](on_host).
 pub(crate) fn by_host(
     context: &Context,
     repeats: usize,
@@ -100,7 +100,7 @@ pub(crate) fn spread_note<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> 
     format!("medians of {runs} runs or more, quartiles within {widest:.0} % of them")
 }
 
-/// What it takes on the host's cores, and what it gives there. Beside the simulator, where no table shows the time, it is run once.
+/// Time and result on the host's cores. With the simulator, where no table shows the time, it is run once.
 pub(crate) fn on_cpu<T>(context: &Context, mut work: impl FnMut() -> common::Result<T>) -> common::Result<(Timing, T)> {
     let mut result = None;
     let mut work = || {
@@ -115,7 +115,7 @@ pub(crate) fn on_cpu<T>(context: &Context, mut work: impl FnMut() -> common::Res
     Ok((timing, result.expect("it has been run to be timed")))
 }
 
-/// [`on_cpu`] for a ladder: its values are checked as those of the steps.
+/// [`on_cpu`] for a ladder: its values are checked like those of the steps.
 pub(crate) fn step_on_cpu(
     context: &Context,
     expected: &Expected,
@@ -129,12 +129,12 @@ pub(crate) fn step_on_cpu(
     .into())
 }
 
-/// What rows of [`CPU`] are.
+/// Note on rows of [`CPU`].
 pub(crate) fn about_cpu() -> String {
     format!("{CPU}: the course's own, on {} threads, by the host's clock.", rayon::current_num_threads())
 }
 
-/// The fastest of cuBLASLt's suggestions, by a short measurement each of what launches it; or why there is none.
+/// The fastest of cuBLASLt's suggestions, by a short measurement of each launch; or why there is none.
 pub(crate) fn fastest<'l>(
     suggestions: common::Result<Vec<Suggestion<'l>>>,
     stream: &Stream,

@@ -27,9 +27,9 @@ pub const TABLE: TableSpec = TableSpec {
 };
 
 const BUDGETS: [f64; 2] = [1e-3, 1e-2];
-/// How much more than its budget a plan may be off by, over inputs that it was not calibrated with.
+/// Factor by which a plan may exceed its budget, over inputs that it was not calibrated with.
 const MARGIN: f64 = 1.5;
-/// Points of accuracy that a plan in bytes may lose, 0 to 1.
+/// Maximum loss of accuracy of a plan in bytes, 0 to 1.
 const LOST: f64 = 0.003;
 const OVERFLOW: &str = "a value overflows";
 
@@ -82,7 +82,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
-/// What is wrong with a plan, if something is.
+/// Error of a plan, if any.
 fn problem(model: Model, tried: &Tried, accuracy_in_f32: Option<f64>) -> Option<String> {
     if let Some(budget) = tried.budget.filter(|budget| tried.measured > MARGIN * budget) {
         return Some(format!("it is off by {:e}, and {budget:e} was allowed", tried.measured));

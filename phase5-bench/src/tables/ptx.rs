@@ -1,4 +1,4 @@
-//! `ptx`: phase 4's pairs of kernels, in CUDA C and in PTX, each version beside the first.
+//! `ptx`: phase 4's pairs of kernels, in CUDA C and in PTX, each version compared with the first.
 
 use bench::ladder::{LadderTable, Peak, StepRun, columns};
 use bench::table::ColumnSpec;
@@ -90,7 +90,8 @@ mod tests {
 
     use super::*;
 
-    /// With times of a few milliseconds. No machine without a GPU makes this table: a record would be the first to be too wide.
+    /// With times of a few milliseconds. No machine without a GPU makes this table: only a record would reveal that it is too
+    /// wide.
     #[test]
     fn a_line_of_a_gpu_fits_a_terminal() {
         let mut table = TableBuilder::new("ptx", DeviceKind::Gpu, COLUMNS);

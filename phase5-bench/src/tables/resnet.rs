@@ -1,7 +1,7 @@
 //! `resnet-single`, `resnet-batch` and `memory`: whole ResNet18, by each implementation of the course.
 //!
 //! The weights are seeded, since their values change no time; results are compared with those of the CPU's fast layers, from
-//! which the largest may differ by 1e-5 of the largest logit, and in tf32 and f16 by what phase 4's plans derive.
+//! which the largest may differ by 1e-5 of the largest logit, and in tf32 and f16 by the bound of phase 4's plans.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const SEED: u64 = 18;
 
 /// The implementation of a row, one of [`by`].
 pub(crate) const IMPLEMENTATION: ColumnSpec = ColumnSpec::text("implementation", "implementation");
-/// In `resnet-batch`, who computes.
+/// Implementation, in `resnet-batch`.
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 /// Images in a batch.
 pub(crate) const BATCH_SIZE: ColumnSpec = ColumnSpec::identity("batch", "batch");
@@ -59,13 +59,13 @@ const BATCH_COLUMNS: &[ColumnSpec] =
 const MEMORY_COLUMNS: &[ColumnSpec] =
     &[IMPLEMENTATION, BATCH_SIZE, PARAMETERS, WINOGRAD, SCRATCH, ACTIVATIONS, SUM, PEAK, PEAK_PER_SUM];
 
-/// The implementations, as the tables call them; other tables look for them.
+/// Names of the implementations in the tables; other tables look for them.
 pub(crate) mod by {
     use crate::tables::peers::{PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
 
-    /// As `resnet-batch` calls the CPU.
+    /// Name of the CPU in `resnet-batch`.
     pub const BATCH_CPU: &str = crate::tables::peers::CPU;
-    /// As `resnet-batch` calls phase 3.
+    /// Name of phase 3 in `resnet-batch`.
     pub const BATCH_PHASE3: &str = "phase 3";
     /// The same, launched as a graph; on a GPU.
     pub const BATCH_PHASE3_GRAPH: &str = "phase 3, graph";
@@ -74,15 +74,15 @@ pub(crate) mod by {
     pub const ROUND_TRIP: &str = "2 phase 1";
     pub const CONV_ON_DEVICE: &str = "3 phase 2";
     pub const PHASE3: &str = "4 phase 3";
-    /// As `resnet-single` calls phase 4, by what it computes with.
+    /// Names of phase 4 in `resnet-single`, by arithmetic.
     pub const PHASE4: [&str; 3] = [PHASE4_F32, "5 phase 4, tf32", PHASE4_F16];
     pub const PHASE4_F32: &str = "5 phase 4, f32";
     pub const PHASE4_F16: &str = "5 phase 4, f16";
-    /// As `resnet-batch` does.
+    /// Names of phase 4 in `resnet-batch`.
     pub const BATCH_PHASE4: [&str; 3] = [BATCH_PHASE4_F32, "phase 4, tf32", BATCH_PHASE4_F16];
     pub const BATCH_PHASE4_F32: &str = "phase 4, f32";
     pub const BATCH_PHASE4_F16: &str = "phase 4, f16";
-    /// As both call it in int8.
+    /// Name in both for int8.
     pub const INT8: &str = "5 phase 4, int8";
     pub const BATCH_INT8: &str = "phase 4, int8";
     pub const PYTORCH_CPU: &str = "PyTorch, CPU";
@@ -100,7 +100,7 @@ fn check(by: &str, logits: &Tensor, cpu: &Tensor, wrong: &mut Vec<String>) -> co
     check_within(CLOSE, by, logits, cpu, wrong)
 }
 
-/// [`check`], where the largest may differ by another part of the largest logit.
+/// [`check`], with another tolerance relative to the largest logit.
 fn check_within(
     part: f64,
     by: &str,
@@ -122,16 +122,16 @@ fn phase4(
     Runner::new(device, plan(device, CONFIG, parameters, arithmetic, images)?)
 }
 
-/// [`phase4`] in int8, whose steps are those of these images.
+/// [`phase4`] in int8, with steps from these images.
 fn phase4_in_bytes(device: &Device, parameters: &Parameters, images: &Tensor) -> common::Result<Runner> {
     let scales = Scales::calibrate(CONFIG, parameters, images)?;
     Runner::new(device, plan_in_bytes(device, CONFIG, parameters, &scales, images.shape())?)
 }
 
-/// What int8's rows are.
+/// Note on int8's rows.
 const ABOUT_INT8: &str = "int8: between convolutions, its steps by the same images in f32; the rest in f16.";
 
-/// What the check of both tables allows.
+/// Note on the tolerance in both tables.
 fn allowed() -> String {
     format!(
         "|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed, in tf32, f16 and int8 three roundings for each of the layers that \
@@ -157,7 +157,7 @@ const ON_CPU: usize = 1;
 /// The batches at which PyTorch is measured in tf32 and f16 too: trying kernels takes it long.
 const TUNED_BATCHES: [usize; 3] = [1, 32, 256];
 
-/// Those that are measured at a batch.
+/// Peers that are measured at a batch.
 fn peers(context: &Context, batch: usize) -> impl Iterator<Item = Peer> {
     let (all, quick) = (TUNED_BATCHES.contains(&batch), context.only_summary);
     let timely = PEERS.into_iter().filter(move |peer| !quick || peers::is_quick(peer.mode));
@@ -171,7 +171,7 @@ fn request(peer: Peer, batch: usize) -> PeerRequest {
     PeerRequest::resnet18(batch, peer.mode).with_arithmetic(peer.arithmetic)
 }
 
-/// What PyTorch's rows are.
+/// Note on PyTorch's rows.
 const ABOUT_PEERS: &str =
     "f32 without TF32; tf32 and f16 channels last. tuned: torch.compile with max-autotune, as a CUDA graph";
 
@@ -439,7 +439,7 @@ fn row_of_plan(table: &mut TableBuilder, name: &str, batch: usize, parts: [u64; 
         .finish("not measured");
 }
 
-/// `memory`: what each implementation has allocated on the device at its peak.
+/// `memory`: peak memory that each implementation has allocated on the device.
 fn memory(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 32] } else { &[1] };
@@ -501,7 +501,7 @@ fn bytes_of(parameters: &Parameters) -> u64 {
     parameters.iter().map(|(_, tensor)| 4 * tensor.len() as u64).sum()
 }
 
-/// The most bytes that `work` had on the device beside what was there before.
+/// Maximum bytes of `work` on the device, in addition to those allocated before.
 fn peak(device: &Device, work: impl FnOnce() -> common::Result<()>) -> common::Result<u64> {
     device.synchronize()?;
     device.reset_peak_memory();

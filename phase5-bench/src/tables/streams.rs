@@ -1,6 +1,6 @@
-//! `streams`: what it costs to get from one kernel to the next, and what can be done meanwhile.
+//! `streams`: the cost of getting from one kernel to the next, and the work that can be done meanwhile.
 //!
-//! Chains and passes come first: with the first stream beside the default one, cudarc begins to record events for each use of a
+//! Chains and passes come first: with the first stream besides the default one, cudarc begins to record events for each use of a
 //! buffer, which a plain launch then pays for. On the simulator there are smaller networks, and counts in place of times.
 
 use std::time::Duration;
@@ -24,16 +24,16 @@ use phase4_fusion::streams::{Chain, Way};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
-/// What is done.
+/// The work.
 pub(crate) const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
-/// In which way.
+/// The way in which it is done.
 pub(crate) const WAY: ColumnSpec = ColumnSpec::text("way", "way");
 /// Calls of the host.
 pub(crate) const CALLS: ColumnSpec = ColumnSpec::number("calls", "calls", 0);
 const KERNELS: ColumnSpec = ColumnSpec::number("kernels", "kernels", 0).on_simulator();
-/// Of all of it.
+/// Total milliseconds.
 pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4).on_gpu();
-/// Compared with the first way.
+/// Speed compared with the first way.
 pub(crate) const GAIN: ColumnSpec = ColumnSpec::number("gain", "gain, ×", 2).on_gpu();
 const OF_LONGEST: ColumnSpec = ColumnSpec::number("of_longest", "% of longest", 1).on_gpu();
 const RATE: ColumnSpec = ColumnSpec::number("images_per_second", "images/s", 0).on_gpu();
@@ -54,7 +54,7 @@ const NO_PARTS: &str = "it has no parts that could run at the same time";
 const NO_IMAGES: &str = "no images in it";
 const ONE_OF_THE_PARTS: &str = "it is one of the parts";
 
-/// Sizes of the work on a device: what takes a GPU a millisecond takes the simulator an hour.
+/// Sizes of the work on a device: a millisecond on a GPU is an hour on the simulator.
 struct Sizes {
     chain: usize,
     resnet: resnet::Config,
@@ -63,7 +63,7 @@ struct Sizes {
     autoencoder_batch: usize,
     chunks: usize,
     chunk: usize,
-    /// Batches that follow on each other, and images of each.
+    /// Consecutive batches, and images of each.
     batches: usize,
     batch: usize,
 }
@@ -86,7 +86,7 @@ impl Sizes {
     }
 }
 
-/// The table as it grows.
+/// The growing table.
 struct Growing<'a> {
     table: TableBuilder,
     wrong: Vec<String>,
@@ -97,7 +97,7 @@ struct Growing<'a> {
 struct Measured<'a> {
     what: &'a str,
     way: &'a str,
-    /// By which the host makes the device work.
+    /// Calls by which the host makes the device work.
     calls: usize,
     timing: Timing,
     /// The time of the plainest way.
@@ -326,7 +326,7 @@ fn copies(device: &Device, sizes: &Sizes, growing: &mut Growing<'_>) -> crate::R
     Ok(())
 }
 
-/// One of the two places where batches wait, travel and are computed.
+/// One of the two slots where batches wait, travel and are computed.
 struct Slot<'p> {
     input: PinnedBuffer<f32>,
     captured: Captured<'p>,
@@ -349,7 +349,7 @@ impl Slot<'_> {
     }
 }
 
-/// The first `side` rows and columns of each image, where that is not all of it.
+/// The first `side` rows and columns of each image, if it is larger.
 pub(super) fn corner(images: Tensor, side: usize) -> common::Result<Tensor> {
     let &[count, channels, height, width] = images.shape() else { return Ok(images) };
     if (height, width) == (side, side) {

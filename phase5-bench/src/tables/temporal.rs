@@ -1,4 +1,4 @@
-//! `temporal`: a clip by the U-Net with a memory, by every rule and arithmetic: what a frame takes, and what becomes of it.
+//! `temporal`: a clip by the U-Net with a memory, by every rule and arithmetic: the time of a frame, and its quality.
 
 use common::progress::Progress;
 use phase3_all_layers::commands::video::SCHEDULE;
@@ -29,7 +29,7 @@ const fn tiles(threshold: f32, deep: Option<Deep>) -> Rule {
     Rule { deep, threshold: Some(threshold) }
 }
 
-/// Those of every arithmetic. Neighbours share a network where they cut it alike.
+/// Rules for every arithmetic. Neighbours share a network if they cut it alike.
 const RULES: [Rule; 7] = [
     Rule { deep: None, threshold: None },
     deep(1, Every::Steps(2)),
@@ -40,7 +40,7 @@ const RULES: [Rule; 7] = [
     deep(2, Every::Steps(3)),
 ];
 
-/// Those of f16 alone: tiles, by themselves and beside a deep part that runs in every third step.
+/// Rules only for f16: tiles, alone and combined with a deep part that runs in every third step.
 const TILES: [Rule; 4] = [
     tiles(0.0, None),
     tiles(0.05, None),

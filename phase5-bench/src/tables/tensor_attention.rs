@@ -1,4 +1,4 @@
-//! `tensor-attention`: attention in f16 over batches of heads as models have them, with and without a mask, and with few queries.
+//! `tensor-attention`: attention in f16 over batches of heads as in models, with and without a mask, and with few queries.
 
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps};
 use bench::table::ColumnSpec;
@@ -24,7 +24,7 @@ const COLUMNS: &[ColumnSpec] = &[
     columns::CHECK,
 ];
 
-/// What the times are compared with.
+/// Reference of the times.
 pub(crate) const BEST: &str = "SDPA, the fastest";
 const MATH: &str = "math";
 
@@ -40,7 +40,7 @@ pub const TABLE: TableSpec = TableSpec {
 /// Images, heads, queries, keys and values of a head, and whether there is a mask.
 type Row = ([usize; 5], bool);
 
-/// Those of language models, those of the video U-Net at its two upper levels, and one or few queries for many keys.
+/// Sizes of language models, of the video U-Net at its two upper levels, and one or few queries for many keys.
 const MEASURED: [Row; 9] = [
     ([4, 16, 4096, 4096, 128], false),
     ([4, 16, 4096, 4096, 128], true),
@@ -65,7 +65,7 @@ fn problems(device: &Device) -> Vec<(Size, bool)> {
     rows.iter().copied().map(size).collect()
 }
 
-/// What the attention of a row costs, if it is one of [`MEASURED`]: the two products, and queries, keys, values and output once.
+/// Cost of the attention of a row, if it is one of [`MEASURED`]: the two products, and queries, keys, values and output once.
 pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
     let (size, causal) = MEASURED.into_iter().map(size).find(|(size, causal)| name(size, *causal) == row_name)?;
     let Size { images, heads, queries, keys, head } = size;

@@ -28,9 +28,9 @@ const COLUMNS: &[ColumnSpec] = &[
     columns::CHECK,
 ];
 
-/// What the times are compared with: cuDNN's fastest engine for the layer, as PyTorch finds it.
+/// Reference of the times: cuDNN's fastest engine for the layer, as found by PyTorch.
 const LIBRARY: &str = "PyTorch (cuDNN)";
-/// The compiler's, of all that it tries; cuDNN's engines are among them.
+/// The compiler's fastest of all that it tries; cuDNN's engines are among them.
 const AUTOTUNED: &str = peers::PYTORCH_AUTOTUNED;
 /// The choice, with BatchNorm and SiLU in its epilogue.
 const FUSED: &str = "tuned, fused";
@@ -38,8 +38,8 @@ const FUSED: &str = "tuned, fused";
 const COMPILED: &str = "PyTorch tuned, fused";
 const FUSED_GRAPH: &str = "PyTorch graph, fused";
 
-/// PyTorch's, with the names of their rows, whether BatchNorm and SiLU follow, and how it runs. What compiles comes last: if it takes
-/// longer than it may, the others are there.
+/// PyTorch's, with the names of their rows, whether BatchNorm and SiLU follow, and the mode. Compiled ones come last: if one
+/// takes too long, the others are there.
 const PEERS: [(&str, bool, Mode); 4] = [
     (LIBRARY, false, Mode::Eager),
     (FUSED_GRAPH, true, Mode::Graph),
@@ -49,7 +49,7 @@ const PEERS: [(&str, bool, Mode); 4] = [
 
 /// Images, on a GPU.
 const BATCHES: [usize; 3] = [1, 32, 256];
-/// Images of the layers that are compared with PyTorch's fusion too, which takes long to compile.
+/// Images of the layers that are also compared with PyTorch's fusion, which takes long to compile.
 const FUSED_BATCH: usize = 32;
 /// On the simulator: one of each kind, small.
 const SIMULATED: [Shape; 4] =
@@ -78,7 +78,7 @@ fn cost(shape: Shape) -> Cost {
     Cost { bytes: cost.bytes / 2.0, ..cost }
 }
 
-/// What the convolution of a row costs, if it is a name of one.
+/// Cost of the convolution of a row, if it is a name of one.
 pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
     Shape::from_name(name).map(cost)
 }

@@ -1,4 +1,5 @@
-//! `tensor-cores`: every step of the ladder on tensor cores, in every type, beside cuBLAS and the best of cuBLASLt's suggestions.
+//! `tensor-cores`: every step of the ladder on tensor cores, in every type, compared with cuBLAS and the best of cuBLASLt's
+//! suggestions.
 
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
 use bench::peer::{Suggestion, TensorBlas};
@@ -31,14 +32,14 @@ pub(crate) const LIBRARY: &str = "cuBLAS(Lt)";
 /// The ladder's first step.
 pub(crate) const NAIVE: &str = "1 wmma";
 
-/// Type, M, N, K, how B lies in memory.
+/// Type, M, N, K, layout of B in memory.
 type Row = (Precision, [usize; 3], Layout);
 
 const fn cube(precision: Precision, size: usize, layout: Layout) -> Row {
     (precision, [size; 3], layout)
 }
 
-/// On a GPU, ascending in each type, so that a step that gets slow is left out of what follows.
+/// On a GPU, ascending in each type, so that a slow step is left out of the later ones.
 const MEASURED: [Row; 22] = [
     (Precision::F16, [256, 512, 256], Layout::Transposed),
     (Precision::F16, [1024, 2048, 784], Layout::Transposed),
@@ -89,7 +90,7 @@ fn name((precision, [m, n, k], layout): Row) -> String {
     format!("{precision} {size}{transposed}")
 }
 
-/// What the product of a row costs, if it is one of [`MEASURED`].
+/// Cost of the product of a row, if it is one of [`MEASURED`].
 pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
     let (precision, [m, n, k], _) = MEASURED.into_iter().find(|row| name(*row) == row_name)?;
     let (inputs, outputs) = (precision.input().size() * (m * k + k * n), precision.output().size() * m * n);
@@ -157,7 +158,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     Ok(table.into())
 }
 
-/// Both libraries, the faster one.
+/// The faster one of both libraries.
 fn by_library(
     contest: &Contest<'_>,
     library: &Result<TensorBlas, String>,

@@ -19,7 +19,7 @@ const OF_LIMIT: ColumnSpec = ColumnSpec::number("of_limit", "% of limit", 1);
 const CONTENTS: ColumnSpec = ColumnSpec::text("contents", "contents");
 const COLUMNS: &[ColumnSpec] = &[DIRECTION, HOST_MEMORY, SIZE, GBPS, OF_LIMIT, CONTENTS];
 
-/// 1 KiB to 1 GiB, each four times the one before.
+/// 1 KiB to 1 GiB, each four times the previous one.
 const SIZES: [usize; 11] = {
     let mut sizes = [1 << 10; 11];
     let mut i = 1;
@@ -30,7 +30,7 @@ const SIZES: [usize; 11] = {
     sizes
 };
 
-/// On the simulator a larger copy takes its time and shows nothing that a small one does not.
+/// On the simulator a larger copy takes its time and shows nothing new.
 const LARGEST_SIMULATED: usize = 4 << 20;
 
 /// A direction, and the kind of host memory.
@@ -184,7 +184,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
-/// What the copies of one size work on.
+/// Buffers for the copies of one size.
 struct Buffers {
     stream: Stream,
     source: Vec<u64>,
@@ -252,13 +252,13 @@ impl Buffers {
 
 /// The PCIe link of a GPU, as the operating system reports it.
 struct Link {
-    /// In 10⁹ a second and lane: 32 for generation 5.
+    /// In 10⁹ per second and lane: 32 for generation 5.
     transfers: f64,
     lanes: f64,
 }
 
 impl Link {
-    /// `None` if the device has none, or this system does not tell: only Linux has the files.
+    /// `None` if the device has none, or the system does not report it: only Linux has the files.
     fn of(device: &Device) -> Option<Link> {
         let address = pci_address(device)?;
         let read = |name: &str| std::fs::read_to_string(format!("/sys/bus/pci/devices/{address}/{name}")).ok();
@@ -272,8 +272,8 @@ impl Link {
         (transfers > 0.0 && lanes > 0.0).then_some(Link { transfers, lanes })
     }
 
-    /// One bit a transfer and lane; 8 of 10 bits are data up to 5 GT/s, 128 of 130 above (PCI Express Base Specification,
-    /// 8b/10b and 128b/130b encoding). Packet headers come on top and are not taken off.
+    /// One bit per transfer and lane; 8 of 10 bits are data up to 5 GT/s, 128 of 130 above (PCI Express Base Specification,
+    /// 8b/10b and 128b/130b encoding). The overhead of packet headers is not subtracted.
     fn bytes_per_second(&self) -> f64 {
         let data = if self.transfers <= 5.0 { 8.0 / 10.0 } else { 128.0 / 130.0 };
         self.transfers * 1e9 * self.lanes * data / 8.0

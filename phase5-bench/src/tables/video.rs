@@ -30,17 +30,17 @@ const SIDE: usize = 64;
 const SMALL_SIDE: usize = 16;
 /// The largest configuration.
 pub(crate) const PRODUCTION: &str = "production";
-/// Its operations of a frame, two per multiply-add: those of convolutions, linear layers and attention, as the page
-/// `phase3/video-unet` adds them up.
+/// Its operations per frame, two per multiply-add: those of convolutions, linear layers and attention, as added up on the page
+/// `phase3/video-unet`.
 pub(crate) const FRAME_FLOPS: f64 = 1.4246e12;
-/// What the literature wants of it, in ms.
+/// Target times of the literature, in ms.
 const TARGETS: [f64; 4] = [44.8, 40.0, 16.0, 11.0];
 
 /// The configuration of a row.
 pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "U-Net");
 /// One of [`versions`].
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
-/// Of a frame.
+/// Milliseconds of a frame.
 pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2);
 const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
@@ -60,7 +60,7 @@ const COLUMNS: &[ColumnSpec] = &[
     columns::CHECK,
 ];
 
-/// The versions, as the table calls them; other tables look for them.
+/// Names of the versions in the table; other tables look for them.
 pub(crate) mod versions {
     pub const UNFUSED: &str = "unfused";
     /// The same, launched as a graph; on a GPU.
@@ -95,7 +95,7 @@ const PEERS: [Peer; 11] = {
 };
 const OF_EACH: usize = 6;
 
-/// Those that are measured for a configuration.
+/// Peers that are measured for a configuration.
 fn peers(context: &Context, name: &str) -> Vec<Peer> {
     let of_each = if name == PRODUCTION { &PEERS } else { &PEERS[..OF_EACH] };
     of_each.iter().copied().filter(|peer| !context.only_summary || is_quick(peer.mode)).collect()
@@ -104,7 +104,7 @@ fn peers(context: &Context, name: &str) -> Vec<Peer> {
 /// The configuration that the summary shows.
 const IN_SUMMARY: InSummary = InSummary { gpu: PRODUCTION, simulator: "tiny" };
 
-/// A forward pass, and the step that its result is for.
+/// A forward pass, and the step that uses its result.
 #[derive(Debug)]
 struct Frame<M> {
     network: M,
@@ -135,7 +135,7 @@ pub const TABLE: TableSpec = TableSpec {
     make: Make::Measured(run),
 };
 
-/// A version, as its row has it.
+/// A version for its row.
 struct Measured {
     noise: Vec<f32>,
     timing: Timing,
@@ -167,13 +167,13 @@ fn measure<M: Module<Unfused>>(
     Ok(Measured { noise, timing, planned_bytes })
 }
 
-/// Frames of a clip, and the diffusion's steps of each: on a GPU, and on the simulator.
+/// Frames of a clip, and the diffusion steps of each: on a GPU, and on the simulator.
 const CLIP: [Options; 2] = [
     Options { frames: 2, steps: 10, side: SIDE, seed: 1 },
     Options { frames: 2, steps: 2, side: unet::MULTIPLE, seed: 1 },
 ];
 
-/// How far a clip in each arithmetic is from the one in f32, in decibels: its frames are made one after the other.
+/// Difference of a clip in each arithmetic from the one in f32, in decibels: its frames are made one after the other.
 fn decibels(device: &Device, options: &Options) -> crate::Result<Vec<(String, f64)>> {
     let config = if device.is_sim() { Config { channels: 8, heads: 2 } } else { Config::SMALL };
     let parameters = config.seeded(8);

@@ -1,4 +1,4 @@
-//! PyTorch as a peer: `peers/torch_peer.py` in a process of its own, where a Python with PyTorch is found.
+//! PyTorch as a peer: `peers/torch_peer.py` in its own process, where a Python with PyTorch is found.
 //!
 //! `WARP_PYTHON` names the interpreter; without it `python3` and `python` are tried, first those of the virtual environments that
 //! [`common::probe`] would look into. What it cannot measure is a sentence that tables show beside a dash.
@@ -25,23 +25,23 @@ use serde::{Deserialize, Serialize};
 
 pub use request::{Arithmetic, Backend, Mode, PeerRequest};
 
-/// The script, which says what it reads and writes.
+/// The script, which documents its input and output.
 const SCRIPT: (&str, &str) = ("torch_peer.py", include_str!("../../peers/torch_peer.py"));
 
 /// Whether an interpreter has PyTorch is answered by a lookup, without loading it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
-/// Why the simulator has no figures of PyTorch beside its own.
+/// Why the simulator's tables have no figures of PyTorch.
 const ON_GPUS: &str = "PyTorch is measured on GPUs only";
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// Loading PyTorch from a cold disk takes long.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
-/// How long a script that has said all may take to end.
+/// Time limit for a script that has finished its output to end.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 
 /// A piece of work that takes longer than this, most of it to compile, is given up; [`PEER_LIMIT_NAME`] sets another limit.
 const PEER_LIMIT: Duration = Duration::from_secs(240);
 const PEER_LIMIT_NAME: &str = "WARP_PEER_LIMIT";
-/// What is left of a request after this is given up; [`ALL_LIMIT_NAME`] sets another limit.
+/// Time limit of a whole request; [`ALL_LIMIT_NAME`] sets another limit.
 const ALL_LIMIT: Duration = Duration::from_secs(600);
 const ALL_LIMIT_NAME: &str = "WARP_PYTORCH_LIMIT";
 
@@ -68,20 +68,20 @@ enum Line {
     Absent { absent: String },
 }
 
-/// What was measured of a request until its process ended, by the index of the work.
+/// Measurements of a request until its process ended, by the index of the work.
 #[derive(Default)]
 struct Response {
     version: Option<String>,
     results: BTreeMap<usize, Result<Vec<f64>, String>>,
-    /// What had begun and has no result.
+    /// Work that had begun and has no result.
     begun: Option<usize>,
-    /// Why it is not all that was asked for.
+    /// Why it is incomplete.
     reason: Option<String>,
 }
 
-/// What PyTorch took for each piece of work, or why there is no number.
+/// PyTorch's time for each piece of work, or why there is no number.
 pub struct Measured {
-    /// As PyTorch says it: `2.9.0+cu130`; none where it does not run.
+    /// PyTorch's version: `2.9.0+cu130`; none where it does not run.
     pub version: Option<String>,
     /// In the order of the work.
     pub timings: Vec<Result<Timing, String>>,
@@ -120,7 +120,7 @@ pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured
     })
 }
 
-/// Asks for `work`, and again for what is left of it as long as what ended a process was a piece that had begun.
+/// Requests `work`, and again the rest of it as long as a process was ended by a piece that had begun.
 fn complete(work: &[PeerRequest], mut ask: impl FnMut(&[PeerRequest]) -> Response) -> Measured {
     let mut version = None;
     let mut timings: Vec<Option<Result<Timing, String>>> = vec![None; work.len()];
@@ -148,18 +148,18 @@ fn complete(work: &[PeerRequest], mut ask: impl FnMut(&[PeerRequest]) -> Respons
     }
 }
 
-/// How long PyTorch may take.
+/// Time limits for PyTorch.
 #[derive(Clone, Copy)]
 struct Time {
     /// For one piece of work.
     piece: Duration,
-    /// For all that is asked for at a time, from `begin` on.
+    /// For the whole request, from `begin` on.
     all: Duration,
     begin: Instant,
 }
 
 impl Time {
-    /// As the environment says it.
+    /// Limits from the environment.
     fn set() -> Result<Time, String> {
         let (piece, all) = (seconds(PEER_LIMIT_NAME, PEER_LIMIT)?, seconds(ALL_LIMIT_NAME, ALL_LIMIT)?);
         Ok(Time { piece, all, begin: Instant::now() })
@@ -169,7 +169,7 @@ impl Time {
         self.all.saturating_sub(self.begin.elapsed())
     }
 
-    /// Which of the limits is reached.
+    /// Description of the limit that is reached.
     fn is_up(self) -> String {
         if self.left().is_zero() {
             format!("what PyTorch measures took longer than {} s, set by {ALL_LIMIT_NAME}", self.all.as_secs())
@@ -179,7 +179,7 @@ impl Time {
     }
 }
 
-/// The number of seconds that a variable of the environment says.
+/// Number of seconds in an environment variable.
 fn seconds(name: &str, otherwise: Duration) -> Result<Duration, String> {
     let Some(text) = std::env::var_os(name) else { return Ok(otherwise) };
     let seconds = text.to_str().and_then(|text| text.trim().parse::<u64>().ok()).filter(|seconds| *seconds > 0);
@@ -197,7 +197,7 @@ fn ordinal(_: &Device) -> Option<usize> {
     None
 }
 
-/// Where PyTorch is, and which one; or why it measures nothing here. It is loaded, which takes seconds.
+/// Interpreter and version of PyTorch; or why it measures nothing here. It is loaded, which takes seconds.
 ///
 /// # Errors
 /// A sentence.
@@ -212,7 +212,7 @@ pub fn installed() -> Result<(PathBuf, String), String> {
     }
 }
 
-/// The interpreter that has PyTorch, looked for once.
+/// The interpreter that has PyTorch, searched for once.
 fn python() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let find = || {
@@ -327,7 +327,7 @@ impl Response {
     }
 }
 
-/// What the program writes to its standard output, if it succeeds in time.
+/// Standard output of the program, if it succeeds in time.
 fn run(program: &Path, args: &[&str], input: &str, limit: Duration) -> Result<String, String> {
     let name = program.display();
     let mut child = Command::new(program)
@@ -431,7 +431,7 @@ mod tests {
         Time { piece: limit, all: limit, begin: Instant::now() }
     }
 
-    /// A script in the place of ours: it says of the work before `at` that it took 1 ms, and at that does what is asked.
+    /// A script in place of ours: it reports 1 ms for the work before `at`, and at that does `then`.
     fn until(python: &Path, at: usize, then: &str, time: Time) -> Response {
         let dir = tempfile::tempdir().unwrap();
         let script = format!(

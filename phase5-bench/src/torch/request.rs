@@ -17,11 +17,11 @@ pub enum Mode {
     Autotuned,
     /// Captured once as a CUDA graph, and replayed.
     Graph,
-    /// Operation by operation on the CPU, with as many threads as our side has; by the host's clock.
+    /// Operation by operation on the CPU, with as many threads as our side; by the host's clock.
     Cpu,
 }
 
-/// What PyTorch computes with.
+/// Arithmetic of PyTorch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
@@ -54,7 +54,7 @@ pub enum Backend {
     Math,
 }
 
-/// One operation for PyTorch to measure; f32, without TF32 unless it is asked for.
+/// One operation for PyTorch to measure; f32, without TF32 unless requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerRequest {
     #[serde(flatten)]
@@ -145,7 +145,7 @@ impl PeerRequest {
         PeerRequest { arithmetic, ..self }
     }
 
-    /// The same with images and filters channels last, or as PyTorch has them by itself: of a convolution in f32 and of models.
+    /// The same with images and filters channels last, or in PyTorch's default: for a convolution in f32 and for models.
     #[must_use]
     pub fn with_channels_last(self, channels_last: bool) -> PeerRequest {
         PeerRequest { channels_last, ..self }

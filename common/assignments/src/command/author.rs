@@ -1,4 +1,4 @@
-//! For those who write exercises.
+//! Commands for authors of exercises.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use bench::command::Shell;
 
 use super::{compiler, program};
 
-/// Runs all files of an exercise's folder, and says what each gave. Other exercises may be unfinished.
+/// Runs every file of an exercise's folder and prints each verdict. Other exercises may be unfinished.
 pub fn run(path: &Path, seed: Option<u64>, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let exercise = Exercise::read(path)?;

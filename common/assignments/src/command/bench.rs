@@ -1,4 +1,4 @@
-//! How long kernels take on a GPU; on the simulator, what one costs.
+//! Times of kernels on a GPU, or their costs on the simulator.
 
 use anyhow::{Result, bail, ensure};
 use assignments::exercise::Library;
@@ -26,7 +26,7 @@ const LIBRARY: ColumnSpec = ColumnSpec::text("library", "library");
 const LIBRARY_MS: ColumnSpec = ColumnSpec::number("library ms", "library ms", 4);
 const TIMES_LIBRARY: ColumnSpec = ColumnSpec::number("times library", "library = 1", 2);
 
-/// What `bench` takes.
+/// Arguments of `bench`.
 #[derive(Args)]
 pub struct BenchArgs {
     /// Exercise from `list` [default: the next one]

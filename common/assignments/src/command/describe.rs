@@ -1,4 +1,4 @@
-//! What the book shows of each exercise.
+//! Page contents for each exercise of the book.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,17 @@ struct Described {
 /// One exercise.
 #[derive(Serialize)]
 struct Page {
-    /// What a reader begins with.
+    /// Skeleton that a reader starts from.
     skeleton: String,
     /// The verdict on the solution.
     passed: String,
     /// The first comment of a wrong submission.
     mistake: String,
-    /// The verdict on it.
+    /// Verdict on the wrong submission.
     failed: String,
-    /// What the solution's kernel does, as SVG.
+    /// Picture of the solution's kernel, as SVG.
     picture: Option<String>,
-    /// What the picture is of.
+    /// Sizes that the picture is drawn at.
     sizes: String,
 }
 

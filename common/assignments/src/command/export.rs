@@ -8,7 +8,7 @@ use bench::command::Shell;
 
 use super::{Session, compiler};
 
-/// What a class gets, and where.
+/// Arguments of `export`.
 #[derive(clap::Args)]
 pub struct ExportArgs {
     /// An empty folder, or one to be made
@@ -19,7 +19,7 @@ pub struct ExportArgs {
     /// Leave out the solutions, but not what they cost, which budgets are made of
     #[arg(long)]
     without_solutions: bool,
-    /// Where students and the workflow clone the course from
+    /// URL from which students and the workflow clone the course
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
 }

@@ -21,7 +21,7 @@ const POINTS: ColumnSpec = ColumnSpec::number("points", "points", 0);
 const OF: ColumnSpec = ColumnSpec::number("of", "of", 0);
 const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 
-/// What to grade, and how to say it.
+/// Arguments of `grade`.
 #[derive(clap::Args)]
 pub struct GradeArgs {
     /// Exercises from `list`, .cu files named after them, exercises' folders, or someone's folder of them [default: all]
@@ -82,7 +82,7 @@ pub fn run(session: &Session, args: &GradeArgs, shell: &mut Shell) -> Result<()>
     Ok(())
 }
 
-/// The files that a word of the command line means, or why there is none.
+/// Files that a word of the command line stands for, or why there are none.
 fn named<'a>(
     session: &'a Session,
     wanted: &[&'a Exercise],

@@ -1,4 +1,4 @@
-//! What there is to do.
+//! Lists of exercises, and the next one to solve.
 
 use anyhow::Result;
 use assignments::exercise::Exercise;
@@ -69,13 +69,13 @@ pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()>
     Ok(shell.table(&table.finish())?)
 }
 
-/// What the other columns and the lines between them take.
+/// Width of the other columns and the lines between them.
 const FRAME: usize = 27;
 
-/// A title is not clipped to less.
+/// Minimum width of a title.
 const SHORTEST: usize = 16;
 
-/// At most so many characters.
+/// The title, clipped to `width` characters.
 pub fn clipped(title: &str, width: usize) -> String {
     match title.char_indices().nth(width) {
         None => title.to_owned(),
@@ -91,7 +91,7 @@ pub fn next(session: &Session, shell: &mut Shell) -> Result<()> {
     }
 }
 
-/// As many words on a line as a terminal has room for.
+/// Wraps text to the width of the terminal.
 pub fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -108,7 +108,7 @@ pub fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// What an exercise asks for.
+/// Introduction to an exercise: title, goal and page.
 pub fn introduction(exercise: &Exercise) -> String {
     let Exercise { id, title, goal, page, .. } = exercise;
     let file = exercise.file("exercise.cu");

@@ -25,7 +25,7 @@ use assignments::store::Store;
 use common::device::{Device, DeviceChoice};
 use common::probe::Library;
 
-/// What every subcommand works with.
+/// State that every subcommand works with.
 pub struct Session {
     /// In the order of the course.
     pub exercises: Vec<Exercise>,
@@ -35,7 +35,7 @@ pub struct Session {
     pub store: Store,
 }
 
-/// Why a command ends early.
+/// Reason why a command ends early.
 pub struct Ended(anyhow::Error);
 
 impl Session {
@@ -85,11 +85,11 @@ impl Session {
         Ok(self.exercises.iter().filter(is_wanted).collect())
     }
 
-    /// The exercise of that id, else the first one of which no pass is known: a reader who has just solved it wants to hear so.
+    /// The exercise of that id, else the first one without a known pass: a reader who has just solved it wants to hear so.
     /// `None` if all pass.
     ///
     /// # Errors
-    /// As [`Session::find`].
+    /// Same as [`Session::find`].
     pub fn chosen(&self, id: Option<&str>) -> Result<Option<&Exercise>> {
         match id {
             Some(id) => self.find(id).map(Some),
@@ -105,7 +105,7 @@ impl Session {
     /// The first exercise that does not pass.
     ///
     /// # Errors
-    /// As [`Session::check`].
+    /// Same as [`Session::check`].
     pub fn next(&self) -> Result<Option<&Exercise>> {
         for exercise in &self.exercises {
             if !self.passes(exercise)? {
@@ -118,7 +118,7 @@ impl Session {
     /// Whether an exercise passes, without running it again if nothing changed.
     ///
     /// # Errors
-    /// As [`Session::check`].
+    /// Same as [`Session::check`].
     pub fn passes(&self, exercise: &Exercise) -> Result<bool> {
         match self.store.known(exercise) {
             Some(known) => Ok(known.passed()),
@@ -147,10 +147,10 @@ pub fn gpu(device: &Device) -> Option<DeviceChoice> {
     choice.map(|choice| choice.unwrap_or(DeviceChoice::Cuda(0)))
 }
 
-/// This very command, which runs kernels in processes of their own.
+/// Path of this executable, which runs kernels in processes of their own.
 ///
 /// # Errors
-/// If the system does not say where it is.
+/// If the system does not report its path.
 pub fn program() -> Result<PathBuf> {
     std::env::current_exe().context("this program does not know where it is")
 }
@@ -158,7 +158,7 @@ pub fn program() -> Result<PathBuf> {
 /// Makes sure that kernels can be compiled.
 ///
 /// # Errors
-/// What to install if they cannot.
+/// If they cannot; the message says what to install.
 pub fn compiler() -> Result<()> {
     if let Err(reason) = Library::Nvrtc.open() {
         let remedy = Library::Nvrtc.remedy();

@@ -1,4 +1,4 @@
-//! What a kernel costs, line by line, and what it looks like.
+//! Costs of a kernel, line by line, and a picture of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,12 +28,12 @@ const WAYS: ColumnSpec = ColumnSpec::text("ways", "bank ways");
 const DIVERGENT: ColumnSpec = ColumnSpec::text("divergent", "divergent");
 const SOURCE: ColumnSpec = ColumnSpec::text("source", "source");
 
-/// What `show` takes.
+/// Arguments of `show`.
 #[derive(Args, Default)]
 pub struct ShowArgs {
     /// Exercise from `list` [default: the next one]
     pub id: Option<String>,
-    /// What to draw [default: the access that wastes most]
+    /// Kind of picture to draw [default: the access that wastes most]
     #[arg(long, value_enum)]
     picture: Option<Picture>,
     /// Draw an access of this line of exercise.cu
@@ -57,7 +57,7 @@ pub fn run(session: &Session, args: &ShowArgs, shell: &mut Shell) -> Result<()> 
     show(session, exercise, args, shell)
 }
 
-/// [`run`] with a certain exercise.
+/// [`run`] for a given exercise.
 pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut Shell) -> Result<()> {
     let file = exercise.file("exercise.cu");
     let case = chosen_case(exercise, args.case)?;

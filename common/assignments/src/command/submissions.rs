@@ -10,7 +10,7 @@ use common::text::printable_lines;
 
 use super::{Session, compiler};
 
-/// Whose files to grade, and what to say of them.
+/// Arguments of `submissions`: whose files to grade, and what to report.
 #[derive(clap::Args)]
 pub struct SubmissionsArgs {
     /// The folder

@@ -1,4 +1,4 @@
-//! A verdict whenever a file is saved, and single keys for what one wants next.
+//! A verdict whenever a file is saved, and single keys for the commands that usually follow.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use console::{Key, Term};
 use super::show::ShowArgs;
 use super::{Session, compiler, hint, list, show};
 
-/// How often the file is looked at. Asking for its time of change costs nothing, works on every file system, and does not mind
-/// that many editors save by renaming.
+/// Interval at which the file is checked. Asking for its modification time costs nothing, works on every file system, and does
+/// not mind that many editors save by renaming.
 const PAUSE: Duration = Duration::from_millis(50);
 
 const KEYS: &str = "h hint   l list   s show   n next   q quit";
 
-/// What happened.
+/// An event that `watch` reacts to.
 enum Event {
     Saved,
     Key(char),
@@ -80,7 +80,7 @@ fn verdict(session: &Session, exercise: &Exercise, has_keys: bool, shell: &mut S
     Ok(())
 }
 
-/// Says what went wrong, and goes on.
+/// Reports an error, and goes on.
 fn report(result: Result<()>, shell: &mut Shell) -> Result<()> {
     match result {
         Ok(()) => Ok(()),
@@ -107,13 +107,13 @@ fn keys() -> Option<Receiver<char>> {
     Some(keys)
 }
 
-/// A file, and its state when it was last looked at.
+/// A file, and its state at the last check.
 struct Watched {
     file: PathBuf,
     seen: Option<Stamp>,
 }
 
-/// When it was changed, and its size.
+/// Modification time and size.
 type Stamp = (SystemTime, u64);
 
 impl Watched {

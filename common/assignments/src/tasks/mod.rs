@@ -1,4 +1,4 @@
-//! What an exercise's kernel is given, and what it must give back.
+//! Inputs and expected outputs of each exercise's kernel.
 
 mod phase1;
 mod phase2;
@@ -13,7 +13,7 @@ use common::check::Tolerance;
 use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
 
-/// By the names in `exercise.toml`.
+/// Tasks by their names in `exercise.toml`.
 const TASKS: [&[(&str, Task)]; 5] = [phase1::TASKS, phase2::TASKS, phase3::TASKS, phase4::TASKS, phase4_ptx::TASKS];
 
 /// The named sizes of a case.
@@ -26,7 +26,7 @@ pub type Task = fn(&Case<'_>) -> Result<Setup>;
 pub struct Case<'a> {
     /// By name, as in `exercise.toml`.
     pub sizes: &'a Sizes,
-    /// For the inputs.
+    /// Seed of the inputs.
     pub seed: u64,
 }
 
@@ -39,7 +39,7 @@ impl Case<'_> {
         self.sizes.get(name).copied().with_context(|| format!("the case has no size `{name}`"))
     }
 
-    /// Distinct values in (−1, 1), none 0, others for each `index`.
+    /// Distinct, non-zero values in (−1, 1); each `index` gives others.
     pub fn values(&self, shape: &[usize], index: u64) -> Tensor {
         // Evenly spaced values are opposites in pairs, and one alone is always the same. A part of more has neither the sum 0, which a
         // kernel gives that adds nothing, nor values that can be known.
@@ -79,9 +79,9 @@ pub enum Argument {
     F32(f32),
 }
 
-/// What a kernel writes.
+/// A kernel's output.
 pub struct Output {
-    /// What is there before; NaN, or −1 in integers, everywhere if `None`.
+    /// Initial contents; NaN, or −1 in integers, everywhere if `None`.
     pub before: Option<Tensor>,
     /// The type of a value.
     pub element: ElementType,
@@ -89,7 +89,7 @@ pub struct Output {
     pub shape: Vec<usize>,
     /// The reference's values.
     pub expected: Vec<f64>,
-    /// How far from the reference a value may lie.
+    /// Tolerance of a value.
     pub tolerance: Tolerance,
 }
 
@@ -110,7 +110,7 @@ impl Argument {
         Argument::Output(Output { before: Some(before), element, shape, expected, tolerance })
     }
 
-    /// A number of things, as `unsigned`.
+    /// A count, as `unsigned`.
     pub fn count(n: usize) -> Argument {
         Argument::U32(n as u32)
     }
@@ -121,13 +121,13 @@ pub fn find(name: &str) -> Option<Task> {
     TASKS.iter().copied().flatten().find(|(task, _)| *task == name).map(|&(_, task)| task)
 }
 
-/// A grid of that many blocks along x, y and z.
+/// A grid of `blocks` along x, y and z.
 fn grid(blocks: [usize; 3], threads: [u32; 3]) -> LaunchConfig {
     let [x, y, z] = blocks.map(|n| n.max(1) as u32);
     LaunchConfig { grid_dim: (x, y, z), block_dim: threads.into(), shared_mem_bytes: 0 }
 }
 
-/// Makes a case, and looks over what it says.
+/// Makes a case and validates it.
 pub(crate) fn make(task: &str, case: &Case<'_>) -> Result<Setup> {
     let setup = find(task).with_context(|| format!("there is no task `{task}`"))?(case)?;
     for argument in &setup.args {

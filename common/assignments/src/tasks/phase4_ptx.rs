@@ -78,7 +78,7 @@ fn products(case: &Case<'_>) -> Result<Setup> {
     Ok(Setup { args: vec![Argument::Input(a), Argument::Input(b), c], launch: grid([tiles, 1, 1], [32, 1, 1]) })
 }
 
-/// As [`phase2::transpose`], with shared memory for a tile without padding.
+/// Same as [`phase2::transpose`], with shared memory for a tile without padding.
 fn swizzled_transpose(case: &Case<'_>) -> Result<Setup> {
     let Setup { args, launch } = phase2::transpose(case)?;
     Ok(Setup { args, launch: LaunchConfig { shared_mem_bytes: 32 * 32 * 4, ..launch } })

@@ -1,4 +1,4 @@
-//! The subcommand that shows a gallery: the list, one kernel, or who finds what.
+//! The subcommand that shows a gallery: the list, one kernel, or the comparison of tools.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::record::Record;
 use common::device::{DeviceArgs, SimOptions};
 use common::prelude::*;
 
-/// The arguments of the subcommand for the gallery that `G` names, for a variant of a `#[derive(Subcommand)]`. [`compare`] runs
-/// the command as `broken KERNEL`, so the variant is called `Broken`.
+/// The arguments of the subcommand for the gallery of `G`, for a variant of a `#[derive(Subcommand)]`. [`compare`] runs the
+/// command as `broken KERNEL`, so the variant is called `Broken`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GalleryArgs<G: Shown> {
     /// Kernel to run, by number or name [default: list them all]
@@ -22,7 +22,8 @@ pub struct GalleryArgs<G: Shown> {
     /// Run the repaired version
     #[arg(long, requires = "kernel")]
     repaired: bool,
-    /// Run all of them on the simulator and, if there is a GPU, on it and under NVIDIA's compute-sanitizer: who finds what?
+    /// Run all of them on the simulator and, if there is a GPU, on it and under NVIDIA's compute-sanitizer: which tool
+    /// finds what?
     #[arg(long, conflicts_with = "kernel")]
     compare: bool,
     /// Save the comparison to FILE
@@ -49,15 +50,15 @@ fn names(gallery: &'static Gallery) -> impl TypedValueParser<Value = Chosen> {
 }
 
 impl<G: Shown> GalleryArgs<G> {
-    /// Where the comparison is saved, for [`Shell::saving`].
+    /// File to save the comparison to, for [`Shell::saving`].
     pub fn save(&self) -> Option<&Path> {
         self.save.as_deref()
     }
 
-    /// Runs the subcommand. `simulator` is what it runs on if there is no GPU; on one, `records` is not read.
+    /// Runs the subcommand. `simulator` is its device if there is no GPU; on a GPU, `records` is not read.
     ///
     /// # Errors
-    /// As [`Broken::run`] and [`compare`]; what `records` reports.
+    /// Errors of [`Broken::run`], [`compare`] and `records`.
     pub fn run(
         &self,
         device: &DeviceArgs,
@@ -76,7 +77,7 @@ impl<G: Shown> GalleryArgs<G> {
     }
 }
 
-/// Runs one version, which is right or fails the command.
+/// Runs one version; a wrong result fails the command.
 fn run_one(entry: &Broken, version: Version, device: &Device, shell: &mut Shell) -> Result<()> {
     if !device.is_sim() {
         end_if_endless(entry, version);
@@ -88,7 +89,7 @@ fn run_one(entry: &Broken, version: Version, device: &Device, shell: &mut Shell)
     shell.print(&report)
 }
 
-/// Who finds what: here, and where it was recorded if there is no GPU here.
+/// Runs the comparison of tools here, and shows the recorded one if there is no GPU here.
 fn run_comparison(
     gallery: &Gallery,
     device: &Device,

@@ -1,4 +1,4 @@
-//! Which tool finds what: runs each broken kernel as it is, under each tool of NVIDIA's `compute-sanitizer`, and on the
+//! Findings of each tool: runs each broken kernel as it is, under each tool of NVIDIA's `compute-sanitizer`, and on the
 //! simulator.
 //!
 //! Each run on a GPU is a separate process of this command, so that a fault ends only its own run.
@@ -30,15 +30,15 @@ const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
 const FOUND: i32 = 99;
 /// Time limit of a run on a GPU, which it sets itself: [`end_if_endless`].
 const LIMIT: Duration = Duration::from_secs(30);
-/// Time limit of a process, with what it takes to begin.
+/// Time limit of a process, including its start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One row per kernel: the result of a plain run on the GPU, which of NVIDIA's tools find something, and what the simulator
-/// finds. Runs `program`, which must be a command that shows the gallery, many times; takes a few minutes. On the simulator, only
-/// its own column is filled.
+/// One row per kernel: the result of a plain run on the GPU, those of NVIDIA's tools that find something, and the simulator's
+/// findings. Runs `program`, which must be a command that shows the gallery, many times; takes a few minutes. On the simulator,
+/// only its own column is filled.
 ///
 /// # Errors
-/// [`Error::Io`] if `program` cannot be run; as [`Broken::run`].
+/// [`Error::Io`] if `program` cannot be run; errors of [`Broken::run`].
 pub fn compare(gallery: &Gallery, device: &Device, program: &Path) -> Result<Table> {
     let mut table = TableBuilder::on(device, "which tool found what", &[KERNEL, BUG, PLAIN, SANITIZER, SIMULATOR]);
     let gpu = Gpu { device: device.short_name(), program, sanitizer: sanitizer() };
@@ -62,7 +62,7 @@ pub fn compare(gallery: &Gallery, device: &Device, program: &Path) -> Result<Tab
 pub const NO_GPU: &str = "not run: this needs a GPU";
 const NO_RULE: &str = "no rule is broken and the values are right: only a profiler shows the cost";
 
-/// What the simulator's sanitiser finds.
+/// Findings of the simulator's sanitiser.
 fn simulated(entry: &Broken) -> Result<Cell> {
     let outcome = entry.run(&super::simulator(), Version::Broken, entry.sizes[0])?;
     Ok(match outcome.kinds().as_slice() {
@@ -71,7 +71,7 @@ fn simulated(entry: &Broken) -> Result<Cell> {
     })
 }
 
-/// What to run, on which device and with which tool.
+/// Device, program and tool of a run.
 struct Gpu<'a> {
     device: String,
     program: &'a Path,
@@ -111,7 +111,7 @@ impl Gpu<'_> {
     }
 }
 
-/// The result of a plain run, from how its process ended and what it said.
+/// The result of a plain run, from its process's exit status and output.
 fn verdict(status: Option<ExitStatus>, said: &str) -> Cell {
     let verdict = said.rsplit_once("broken: ").map_or("", |(_, verdict)| verdict);
     match (status, verdict.split_once(':')) {
@@ -124,7 +124,7 @@ fn verdict(status: Option<ExitStatus>, said: &str) -> Cell {
     }
 }
 
-/// The tools that find something in kernel `number`, from how each tool's process ended and what it said.
+/// The tools that find something in kernel `number`, from the exit status and output of each tool's process.
 fn found(number: &str, ends: &[(&str, Option<ExitStatus>, String)], table: &mut TableBuilder) -> Cell {
     let (mut finders, mut hanging) = (Vec::new(), Vec::new());
     for (tool, status, said) in ends {
@@ -147,7 +147,7 @@ fn found(number: &str, ends: &[(&str, Option<ExitStatus>, String)], table: &mut 
     if finders.is_empty() { "–".into() } else { finders.join("\n").into() }
 }
 
-/// A process that runs, and what it says.
+/// A running process, and its output.
 struct Run {
     child: Child,
     /// A file, not a pipe: a tool's own child would keep a pipe open if the tool had to be killed.
@@ -163,7 +163,7 @@ impl Run {
         Ok(Run { child: command.spawn().map_err(io(&program))?, output })
     }
 
-    /// How the process ended and what it said; no status if it had to be killed.
+    /// The process's exit status and output; no status if it had to be killed.
     fn end(mut self) -> std::io::Result<(Option<ExitStatus>, String)> {
         let status = wait(&mut self.child)?;
         let mut said = Vec::new();
@@ -197,7 +197,7 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::Io { path, source }
 }
 
-/// How the process ended; `None` if it had to be killed.
+/// Exit status of the process; `None` if it had to be killed.
 fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     loop {
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// How a process ends that exits with this status.
+    /// The exit status of a process that exits with this number.
     fn exit(status: i32) -> Option<ExitStatus> {
         Some(ExitStatus::from_raw(status << 8))
     }

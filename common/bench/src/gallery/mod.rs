@@ -2,7 +2,8 @@
 //! result with a reference.
 //!
 //! A phase declares the list, a [`Gallery`], and the run functions. This module runs them, on the simulator with its sanitiser
-//! ([`simulator`]); [`compare`](mod@compare) finds out which tool finds which bug, [`orders`](mod@orders) what shows without a tool; [`command`] is the subcommand that shows it all.
+//! ([`simulator`]); [`compare`](mod@compare) finds the tools that find each bug, [`orders`](mod@orders) the effects that show
+//! without a tool; [`command`] is the subcommand that shows it all.
 //!
 //! On a GPU many broken versions give the right result, at least the first time. Others destroy the CUDA context or never end,
 //! so a process should run only one of them.
@@ -57,9 +58,9 @@ impl Gallery {
 
 /// A kernel with a bug, and its repaired version.
 pub struct Broken {
-    /// Its number in the gallery and in its file names: `07`.
+    /// Number in the gallery and in the file names: `07`.
     pub number: &'static str,
-    /// What it computes, in one or two words.
+    /// Computation in one or two words.
     pub name: &'static str,
     /// The bug in a few words: not to be shown before the reader has looked for it.
     pub title: &'static str,
@@ -67,13 +68,13 @@ pub struct Broken {
     pub question: &'static str,
     /// True if the result is right but slow to compute, so that counts tell the versions apart and values don't.
     pub slow: bool,
-    /// Sizes to run it at, in the unit that its function takes. The bug shows at the first.
+    /// Sizes to run it at, in the unit of its function. The bug shows at the first.
     pub sizes: &'static [usize],
     /// The file with the bug.
     pub broken: KernelSource,
     /// The file without it; the same file if the bug is on the host.
     pub repaired: KernelSource,
-    /// Launches a version at a size and compares what it computed with a reference.
+    /// Launches a version at a size and compares its result with a reference.
     pub run: fn(&Case, usize) -> Result<Compared>,
 }
 
@@ -97,7 +98,7 @@ pub enum Outcome {
     Found {
         /// [`Error::Findings`], of all launches together.
         found: Error,
-        /// What the kernel left in memory. Threads stopped by a finding, at a mismatched barrier for instance, left nothing.
+        /// Values in memory after the launch. Threads stopped by a finding, at a mismatched barrier for instance, left nothing.
         values: Compared,
     },
     /// There are no values: the simulator's diagnostic, or the CUDA driver's error.
@@ -190,10 +191,10 @@ impl Broken {
         }
     }
 
-    /// Launches one version on `device` and compares what it computed with a reference; `size` is one of [`Broken::sizes`].
+    /// Launches one version on `device` and compares its result with a reference; `size` is one of [`Broken::sizes`].
     ///
     /// # Errors
-    /// What prevents the launch, such as [`Error::NvrtcMissing`]. An error inside the kernel is an outcome.
+    /// Errors that prevent the launch, such as [`Error::NvrtcMissing`]. An error inside the kernel is an outcome.
     pub fn run(&self, device: &Device, version: Version, size: usize) -> Result<Outcome> {
         let source = self.source(version);
         let case = Case { device, stream: device.stream(), version, source, found: RefCell::default() };
@@ -207,11 +208,11 @@ impl Broken {
         }
     }
 
-    /// What the command prints for one version at the first size: the simulator's diagnostics if there are any, then one line
-    /// with the verdict; for an entry that is [slow](Broken::slow), also what the simulator counts.
+    /// Returns the output of the command for one version at the first size: the simulator's diagnostics if there are any,
+    /// then one line with the verdict; for an entry that is [slow](Broken::slow), also the simulator's counts.
     ///
     /// # Errors
-    /// As [`Broken::run`].
+    /// Same as [`Broken::run`].
     pub fn report(&self, device: &Device, version: Version) -> Result<(Outcome, String)> {
         let outcome = self.run(device, version, self.sizes[0])?;
         let diagnostics = outcome.diagnostics().map_or_else(String::new, |text| format!("{text}\n\n"));
@@ -234,7 +235,7 @@ impl Broken {
 /// [slow](Broken::slow), whose broken version can run to its end.
 ///
 /// # Errors
-/// As [`Broken::run`].
+/// Same as [`Broken::run`].
 pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
     if !device.is_sim() {
         return Ok(None);
@@ -306,7 +307,7 @@ impl Case<'_> {
     /// The kernel of this name in the version's file.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// Same as [`Device::kernel`].
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         self.device.kernel(self.source, name)
     }
@@ -315,10 +316,10 @@ impl Case<'_> {
     /// end, so there are values to compare.
     ///
     /// # Errors
-    /// What the launch reports, other than findings.
+    /// Errors of the launch other than findings.
     ///
     /// # Safety
-    /// As for [`LaunchArgs::launch`], as far as a kernel with a bug allows: it must not write to memory that is in use.
+    /// Same as [`LaunchArgs::launch`], as far as a kernel with a bug allows: it must not write to memory that is in use.
     pub unsafe fn launch<'k>(
         &'k self,
         kernel: &'k Kernel,

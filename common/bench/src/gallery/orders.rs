@@ -1,7 +1,7 @@
-//! What values show of an asynchronous mistake: runs each broken kernel on a simulator that does not check, with copies made
+//! Effects of asynchronous bugs on values: runs each broken kernel on a simulator that does not check, with copies made
 //! late, early and at pseudo-random times.
 //!
-//! A sanitised launch always makes them late; what it finds does not depend on their order.
+//! A sanitised launch always makes them late; its findings do not depend on their order.
 
 use ptx_sim::Asynchrony;
 
@@ -23,16 +23,16 @@ pub const ALL: &str = "all";
 /// The orders of the table, from the one that hides most to the one that hides least.
 pub const ORDERS: [Asynchrony; 3] = [Asynchrony::Early, Asynchrony::Seeded(1), Asynchrony::Late];
 
-/// A simulator that makes copies in this order and does not check, so that only values tell.
+/// A simulator that makes copies in this order and does not check, so that only values differ.
 pub fn unchecked(asynchrony: Asynchrony) -> SimOptions {
     SimOptions { asynchrony, ..SimOptions::default() }
 }
 
-/// One row per kernel: what becomes of its values in each of [`ORDERS`], and what a sanitised launch finds. The last row, `all`,
-/// counts the kernels whose values are right.
+/// One row per kernel: the state of its values in each of [`ORDERS`], and the findings of a sanitised launch. The last row,
+/// `all`, counts the kernels whose values are right.
 ///
 /// # Errors
-/// As [`super::Broken::run`].
+/// Errors of [`super::Broken::run`].
 pub fn orders(gallery: &Gallery) -> Result<Table> {
     let mut table = TableBuilder::of(
         "what shows when copies are made early or late, on the simulator",

@@ -1,10 +1,10 @@
-//! For the tests of a gallery of broken kernels.
+//! Helpers for the tests of a gallery of broken kernels.
 
 use crate::gallery::{Broken, Gallery, Version};
 use common::compile::ptx::Param;
 use common::prelude::*;
 
-/// The text of a diagnostic without device addresses, which depend on how the simulator lays out its memory.
+/// The text of a diagnostic without device addresses, which depend on the simulator's memory layout.
 pub fn without_addresses(text: &str) -> String {
     let mut parts = text.split("0x7");
     let mut out = parts.next().unwrap_or_default().to_owned();

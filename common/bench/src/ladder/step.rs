@@ -1,10 +1,10 @@
-//! What the steps of all ladders have in common.
+//! Common parts of the steps of all ladders.
 
 use common::compile::KernelSource;
 use common::device::Device;
 use common::error::Result;
 
-/// What the host side of a ladder's steps needs to know beside the kernel file, and how it loads them.
+/// Parameters of the host code of a ladder's steps beside the kernel file, and the loading of their kernels.
 pub trait Method: Clone {
     /// A step on a device.
     type Loaded;
@@ -12,22 +12,22 @@ pub trait Method: Clone {
     /// Loads the kernels of a step with this method.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`common::Error::Unsupported`] if the step needs another GPU.
+    /// Errors of [`Device::kernel`]; [`common::Error::Unsupported`] if the step needs another GPU.
     fn load(step: &Step<Self>, device: &Device) -> Result<Self::Loaded>;
 }
 
-/// A step of a ladder: a kernel file, and in `M` what its host side needs to know beside it.
+/// A step of a ladder: a kernel file, and in `M` the parameters of its host code.
 #[derive(Clone, Debug)]
 pub struct Step<M> {
-    /// Its place in the ladder, from 1.
+    /// Position in the ladder, from 1.
     pub number: u32,
-    /// What messages call it.
+    /// Name in messages.
     pub name: &'static str,
-    /// What is new in it, in a few words.
+    /// New idea of the step, in a few words.
     pub idea: &'static str,
     /// The kernel file.
     pub source: KernelSource,
-    /// What launches it.
+    /// Host code that launches it.
     pub method: M,
 }
 
@@ -35,19 +35,19 @@ impl<M: Method> Step<M> {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Method::load`].
+    /// Errors of [`Method::load`].
     pub fn load(&self, device: &Device) -> Result<M::Loaded> {
         M::load(self, device)
     }
 }
 
 impl<M: Clone> Step<M> {
-    /// Its place in the ladder, from 1.
+    /// Position in the ladder, from 1.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// What messages call it.
+    /// Name in messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -57,7 +57,7 @@ impl<M: Clone> Step<M> {
         format!("{} {}", self.number, self.name)
     }
 
-    /// What is new in it, in a few words.
+    /// New idea of the step, in a few words.
     pub fn idea(&self) -> &'static str {
         self.idea
     }
@@ -67,7 +67,7 @@ impl<M: Clone> Step<M> {
         &self.source
     }
 
-    /// The same host side for another text, such as a kernel with a mistake that a check must find.
+    /// The same host code for another text, such as a kernel with a bug that a check must find.
     pub fn with_source(&self, source: KernelSource) -> Step<M> {
         Step { source, ..self.clone() }
     }

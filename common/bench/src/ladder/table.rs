@@ -1,5 +1,5 @@
 //! The table of a ladder: a row for each step and each peer, with its time or its counts, and whether it is right. A table picks
-//! its columns from [`columns`]; what each shows is computed here, once.
+//! its columns from [`columns`]; their values are computed here, once.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use common::check::{Mismatch, Report};
 use common::device::{Device, Stream};
 use common::error::Result;
 
-/// The columns that such a table may have. Those of times are empty on the simulator, those of counts on a GPU.
+/// The available columns of such a table. Those of times are empty on the simulator, those of counts on a GPU.
 pub mod columns {
     use crate::table::ColumnSpec;
 
@@ -23,7 +23,7 @@ pub mod columns {
     pub const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
     /// 10¹² operations per second.
     pub const TFLOPS: ColumnSpec = ColumnSpec::number("tflops", "TFLOP/s", 2);
-    /// 10⁹ bytes per second, of those that must move.
+    /// 10⁹ bytes per second, counting bytes that must move.
     pub const GBPS: ColumnSpec = ColumnSpec::number("gbps", "GB/s", 0);
     /// The library's time as a share of this one's.
     pub const OF_PEER: ColumnSpec = ColumnSpec::number("of_peer", "% of peer", 1).level_at(100);
@@ -54,13 +54,13 @@ pub mod columns {
     pub const ATOMIC_THOUSANDS: ColumnSpec = ColumnSpec::number("atomic_thousands", "atomics k", 1);
     /// 10³ lanes in them that found another lane of their warp at their address.
     pub const COLLISION_THOUSANDS: ColumnSpec = ColumnSpec::number("collision_thousands", "lanes met k", 1);
-    /// The time that the bytes that must move take at the memory's rate.
+    /// Minimum time to move the necessary bytes at the memory's rate.
     pub const FLOOR_MS: ColumnSpec = ColumnSpec::number("floor_ms", "floor ms", 4);
     /// That time as a share of the measured one.
     pub const OF_FLOOR: ColumnSpec = ColumnSpec::number("of_floor", "floor, % of ms", 1);
     /// 10³ wavefronts of shared memory.
     pub const SHARED_THOUSANDS: ColumnSpec = ColumnSpec::number("shared_thousands", "shared k", 1);
-    /// Those of them that bank conflicts cost.
+    /// 10³ wavefronts caused by bank conflicts.
     pub const CONFLICT_THOUSANDS: ColumnSpec = ColumnSpec::number("conflict_thousands", "conflicts k", 1);
     /// The largest difference from the reference.
     pub const MAX_DIFFERENCE: ColumnSpec = ColumnSpec::number("max_difference", "max |Δ|", 3);
@@ -68,20 +68,20 @@ pub mod columns {
     pub const CHECK: ColumnSpec = ColumnSpec::text("check", "check");
 }
 
-/// Why a GPU has no counts.
+/// Reason why a GPU has no counts.
 pub const NO_COUNTS: &str = "a GPU does not count; the simulator does";
-/// Why a peer's time has no difference beside it.
+/// Reason why a peer's time has no difference beside it.
 pub const ELSEWHERE: &str = "measured in a process of its own; its results are not seen here";
 
-/// A step that would take longer than this is left out.
+/// Maximum time of a step; slower ones are left out.
 const LONGEST_MS: f64 = 500.0;
 
-/// A step of a ladder, or why this device does not have it.
+/// A step of a ladder, or the reason why this device does not have it.
 #[derive(Debug)]
 pub struct LoadedStep<L> {
     /// `3 shared tile`.
     pub title: String,
-    /// What launches it.
+    /// Host code that launches it.
     pub step: Result<L, String>,
 }
 
@@ -96,16 +96,16 @@ pub enum StepResult {
     LeftOut(String),
 }
 
-/// A result, and what a profiling simulator counted for it.
+/// A result, and the counts of a profiling simulator for it.
 #[derive(Clone, Debug)]
 pub struct StepRun {
-    /// What it took, and whether it is right.
+    /// Time, and whether the result is right.
     pub result: StepResult,
     /// One for each launch; empty on a GPU and on a simulator that does not profile.
     pub profiles: Vec<Profile>,
 }
 
-/// What a problem asks of a device, whatever step solves it.
+/// Cost of a problem, whatever step solves it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Floating-point operations, two per multiply-add.
@@ -116,7 +116,7 @@ pub struct Cost {
     pub values: f64,
 }
 
-/// The most that a device can do.
+/// Peak rates of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Peak {
     /// Operations per second.
@@ -127,17 +127,17 @@ pub struct Peak {
 
 /// One problem, for all steps.
 pub struct Contest<'a> {
-    /// Where they are queued.
+    /// Stream that they are queued on.
     pub stream: &'a Stream,
-    /// How they are timed.
+    /// Timing settings.
     pub bench: &'a Bench,
-    /// What each has to compute.
+    /// Expected outputs of each.
     pub expected: &'a Expected,
-    /// Is told the name of each before it runs.
+    /// Called with the name of each before it runs.
     pub announce: &'a dyn Fn(&str),
 }
 
-/// Leaves out steps that would take too long, at the rate that they had at the problem before.
+/// Leaves out steps that would take too long, at their rate for the previous problem.
 #[derive(Debug, Default)]
 pub struct Patience {
     /// By step: operations and milliseconds.
@@ -147,11 +147,11 @@ pub struct Patience {
 /// A ladder's table being filled.
 pub struct LadderTable {
     table: TableBuilder,
-    /// Those of `columns` that are computed.
+    /// Computed columns among `columns`.
     computed: Vec<(ColumnSpec, Formula)>,
     peak: Option<Peak>,
     wrong: Vec<String>,
-    /// The least and the most that a result of a row may be off by.
+    /// Minimum and maximum tolerance of the rows.
     allowed: Option<(f64, f64)>,
 }
 
@@ -159,7 +159,7 @@ impl<L> LoadedStep<L> {
     /// A step that was loaded, or that this device does not support.
     ///
     /// # Errors
-    /// Those of `loaded` that are not [`common::Error::Unsupported`].
+    /// Errors of `loaded` other than [`common::Error::Unsupported`].
     pub fn new(title: impl Into<String>, loaded: Result<L>) -> Result<LoadedStep<L>> {
         Ok(LoadedStep { title: title.into(), step: if_supported(loaded)? })
     }
@@ -168,7 +168,7 @@ impl<L> LoadedStep<L> {
 /// The steps of a ladder, or of a part of one, compiled side by side.
 ///
 /// # Errors
-/// What the device reports.
+/// Errors of the device.
 pub fn load_steps<'s, M: Method + 's>(
     steps: impl IntoIterator<Item = &'s Step<M>, IntoIter: Clone>,
     device: &Device,
@@ -178,10 +178,10 @@ pub fn load_steps<'s, M: Method + 's>(
     steps.map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
-/// What is not supported becomes its reason; other errors stay errors.
+/// Turns an unsupported operation into its reason; other errors stay errors.
 ///
 /// # Errors
-/// Those of `result` that are not [`common::Error::Unsupported`].
+/// Errors of `result` other than [`common::Error::Unsupported`].
 pub fn if_supported<T>(result: Result<T>) -> Result<Result<T, String>> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -190,7 +190,7 @@ pub fn if_supported<T>(result: Result<T>) -> Result<Result<T, String>> {
     }
 }
 
-/// The median, or why there is none.
+/// The median, or the reason why there is none.
 ///
 /// # Errors
 /// The reason for a dash.
@@ -199,7 +199,7 @@ pub fn milliseconds(timing: &Result<Timing, String>) -> Result<f64, String> {
     timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned())
 }
 
-/// How a table shows a comparison with the reference: the largest difference and a word.
+/// Cells for a comparison with the reference: the largest difference and a word.
 pub fn verdict(what: &str, result: Result<Report, Mismatch>, wrong: &mut Vec<String>) -> (f64, &'static str) {
     match result {
         Ok(report) => (report.max_abs, "ok"),
@@ -215,7 +215,7 @@ pub fn verdict(what: &str, result: Result<Report, Mismatch>, wrong: &mut Vec<Str
 }
 
 impl StepResult {
-    /// Milliseconds, or why there are none.
+    /// Milliseconds, or the reason why there are none.
     ///
     /// # Errors
     /// The reason for a dash.
@@ -252,10 +252,10 @@ impl From<StepResult> for StepRun {
 }
 
 impl StepRun {
-    /// Does `work`, and keeps what a profiling simulator counted meanwhile.
+    /// Runs `work`, and keeps the counts of a profiling simulator.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub fn profiled(device: &Device, work: impl FnOnce() -> Result<Outcome>) -> Result<StepRun> {
         let profiles = || device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
         // What was launched before, such as a fold of parameters, is not this step's.
@@ -264,8 +264,8 @@ impl StepRun {
         Ok(StepRun { result: StepResult::Checked(outcome), profiles: profiles() })
     }
 
-    /// The faster of two runs, one before and one after the ladder, so that a GPU that slows down while it works does not make a
-    /// library look slow.
+    /// The faster of two runs, one before and one after the ladder, so that a GPU that slows down during the work does not make
+    /// a library look slow.
     #[must_use]
     pub fn or_faster(self, after: StepRun) -> StepRun {
         match (self.result.ms(), after.result.ms()) {
@@ -276,10 +276,10 @@ impl StepRun {
         }
     }
 
-    /// What the simulator counted, of all launches.
+    /// Counts of the simulator, of all launches.
     ///
     /// # Errors
-    /// Why there are no counts.
+    /// The reason why there are no counts.
     pub fn counters(&self) -> Result<Counters, String> {
         if self.profiles.is_empty() {
             return Err(self.no_counts());
@@ -311,7 +311,7 @@ impl Contest<'_> {
     /// Runs a step, if this device has it: fills `output`, checks it, and times it.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn run<L>(
         &self,
         name: &str,
@@ -333,7 +333,7 @@ impl Patience {
     /// Runs the step of this name on a problem of `flops` operations, unless it would take too long.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// Errors of `run`.
     pub fn run(&mut self, step: &str, flops: f64, run: impl FnOnce() -> Result<StepRun>) -> Result<StepRun> {
         if let Some((before, ms)) = self.last.get(step)
             && ms * flops / before > LONGEST_MS
@@ -349,7 +349,7 @@ impl Patience {
     }
 }
 
-/// What a cell is computed from.
+/// Inputs of a cell's formula.
 struct Facts<'a> {
     run: &'a StepRun,
     cost: Cost,
@@ -377,7 +377,7 @@ fn bytes_asked(counters: &Counters) -> f64 {
     (counters.global_load_bytes + counters.global_store_bytes) as f64
 }
 
-/// What each column shows.
+/// Formula of each column.
 static FORMULAS: &[(ColumnSpec, Formula)] = &[
     (columns::MS, |facts| facts.ms()),
     (columns::TFLOPS, |facts| Ok(facts.per_second(facts.cost.flops)? / 1e12)),
@@ -428,7 +428,7 @@ static FORMULAS: &[(ColumnSpec, Formula)] = &[
 ];
 
 impl LadderTable {
-    /// An empty table for this device. The columns that [`columns`] does not have name the problem; a row gives them.
+    /// An empty table for this device. Columns that are not in [`columns`] name the problem; a row gives their values.
     pub fn new(title: impl Into<String>, device: &Device, columns: &[ColumnSpec]) -> LadderTable {
         let is_declared = |(column, _): &&(ColumnSpec, Formula)| columns.iter().any(|other| other.key == column.key);
         LadderTable {
@@ -490,13 +490,13 @@ impl LadderTable {
         }
     }
 
-    /// Remembers what the result of a row may be off by, for a note.
+    /// Records the tolerance of a row's result, for a note.
     pub fn allow(&mut self, allowed: f64) {
         let (least, most) = self.allowed.unwrap_or((allowed, allowed));
         self.allowed = Some((least.min(allowed), most.max(allowed)));
     }
 
-    /// The table, and what is wrong in it.
+    /// The table, and the errors in it.
     pub fn finish(mut self) -> (Table, Vec<String>) {
         if let Some((least, most)) = self.allowed {
             let allowed = if least < most { format!("{least:.1e} to {most:.1e}") } else { format!("{most:.1e}") };

@@ -17,7 +17,7 @@ use common::probe::Library;
 use common::tensor::ElementType;
 use common::tensor::Tensor;
 
-/// Both libraries may use this much memory besides the matrices.
+/// Maximum memory of each library besides the matrices.
 const WORKSPACE: usize = 64 << 20;
 /// Number of cuBLASLt's suggestions that are tried.
 const SUGGESTIONS: usize = 8;
@@ -47,7 +47,7 @@ pub struct Suggestion<'l> {
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
-/// What a product is, as cuBLASLt has it: column-major, so of Cᵀ = Bᵀ·Aᵀ.
+/// Descriptors of a product for cuBLASLt: column-major, so of Cᵀ = Bᵀ·Aᵀ.
 struct Descriptors {
     product: sys::cublasLtMatmulDesc_t,
     a: sys::cublasLtMatrixLayout_t,
@@ -91,7 +91,8 @@ impl Product {
         self.input == ElementType::I8
     }
 
-    /// Sums and scalars: f32, of tf32 too; of integers i32. Without leave to round, f32 is multiplied as it is.
+    /// Types of sums and scalars: f32, also for tf32; for integers i32. Without permission to round, f32 is multiplied as
+    /// it is.
     fn arithmetic(&self) -> (blas::cublasComputeType_t, blas::cudaDataType) {
         match self.input {
             ElementType::I8 => (blas::cublasComputeType_t::CUBLAS_COMPUTE_32I, blas::cudaDataType::CUDA_R_32I),
@@ -103,7 +104,7 @@ impl Product {
     }
 }
 
-/// The type as both libraries number it.
+/// Number of the type in both libraries.
 fn number(element: ElementType) -> blas::cudaDataType {
     match element {
         ElementType::F32 => blas::cudaDataType::CUDA_R_32F,
@@ -152,8 +153,8 @@ impl TensorBlas {
     /// is multiplied as tf32, unless [`TensorBlas::in_f32`] forbids it.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for types that it does not take and beyond 31
-    /// bits, [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::Cuda`].
+    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for unsupported types and beyond 31 bits,
+    /// [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::Cuda`].
     pub fn gemm(&self, a: &Tensor, b: &Tensor, transposed: bool, c: &mut Tensor) -> Result<()> {
         let product = Product::of([a, b], transposed, c, self.rounds)?;
         if product.input == ElementType::F8E4M3 {
@@ -203,11 +204,11 @@ impl TensorBlas {
         .map_err(|error| failed(Library::Cublas, &self.stream, error))
     }
 
-    /// cuBLASLt's first suggestions for C = A·B, as [`TensorBlas::gemm`] has it; 8-bit floats are added up with
-    /// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, as tensor cores do it by themselves.
+    /// cuBLASLt's first suggestions for C = A·B, with the arguments of [`TensorBlas::gemm`]; 8-bit floats are added up with
+    /// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, as tensor cores do by default.
     ///
     /// # Errors
-    /// As [`TensorBlas::gemm`], and [`Error::Cuda`] if it has none.
+    /// Errors of [`TensorBlas::gemm`], and [`Error::Cuda`] if it has none.
     pub fn suggestions(&self, a: &Tensor, b: &Tensor, transposed: bool, c: &Tensor) -> Result<Vec<Suggestion<'_>>> {
         self.suggest([a, b], transposed, false, c)
     }
@@ -215,7 +216,7 @@ impl TensorBlas {
     /// The same for relu(A·B + bias), whose suggestions are for [`Suggestion::launch_with_bias`].
     ///
     /// # Errors
-    /// As [`TensorBlas::suggestions`].
+    /// Same as [`TensorBlas::suggestions`].
     pub fn suggestions_with_bias(
         &self,
         a: &Tensor,
@@ -336,7 +337,7 @@ impl Suggestion<'_> {
     /// Queues C = A·B by this algorithm, for tensors of the shapes and types that it was suggested for.
     ///
     /// # Errors
-    /// As [`TensorBlas::gemm`].
+    /// Same as [`TensorBlas::gemm`].
     pub fn launch(&self, a: &Tensor, b: &Tensor, c: &mut Tensor) -> Result<()> {
         if self.descriptors.biased {
             return Err(Error::Invalid("a suggestion for a product with a bias is launched without one".to_owned()));
@@ -347,7 +348,7 @@ impl Suggestion<'_> {
     /// Queues C = relu(A·B + bias), with `bias` \[N\] of C's type, for a suggestion of [`TensorBlas::suggestions_with_bias`].
     ///
     /// # Errors
-    /// As [`TensorBlas::gemm`].
+    /// Same as [`TensorBlas::gemm`].
     pub fn launch_with_bias(&self, a: &Tensor, b: &Tensor, bias: &Tensor, c: &mut Tensor) -> Result<()> {
         if !self.descriptors.biased {
             return Err(Error::Invalid("a suggestion for a product without a bias is launched with one".to_owned()));

@@ -4,7 +4,7 @@ use common::device::Device;
 
 use super::model::{Cell, Column, ColumnSpec, DeviceKind, Table};
 
-/// A table being filled, row by row, by the columns that it declares. One that is for another kind of device is not shown, and
+/// A table being filled, row by row, by the columns that it declares. A column for another kind of device is not shown, but
 /// may be set all the same.
 #[derive(Debug)]
 pub struct TableBuilder {
@@ -27,17 +27,17 @@ impl TableBuilder {
         TableBuilder::new(format!("{what} on {place}"), DeviceKind::of(device), columns)
     }
 
-    /// An empty table with all of these columns, whatever the device. A [`Column`] is for a heading that only the run knows.
+    /// An empty table with all of these columns, whatever the device. A [`Column`] is for a heading known only at run time.
     pub fn of(title: impl Into<String>, columns: impl IntoIterator<Item: Into<Column>>) -> TableBuilder {
         let columns = columns.into_iter().map(Into::into).collect();
         let table = Table { title: title.into(), columns, rows: Vec::new(), notes: Vec::new() };
         TableBuilder { table, not_shown: Vec::new() }
     }
 
-    /// Gives a column a heading that only the run knows, such as one with a library's name.
+    /// Gives a column a heading known only at run time, such as one with a library's name.
     ///
     /// # Panics
-    /// If the column is not declared: that is a mistake in the program.
+    /// If the column is not declared: that is a bug in the program.
     pub fn heading(&mut self, column: ColumnSpec, heading: impl Into<String>) {
         if let Some(at) = self.place(column.key) {
             self.table.columns[at] = Column::from(ColumnSpec { heading: "", ..column });
@@ -60,7 +60,7 @@ impl TableBuilder {
         self.table
     }
 
-    /// The place of a declared column; `None` if it is for another kind of device.
+    /// Index of a declared column; `None` if it is for another kind of device.
     fn place(&self, key: &str) -> Option<usize> {
         let at = self.table.columns.iter().position(|shown| shown.key() == key);
         let is_declared = at.is_some() || self.not_shown.contains(&key);
@@ -80,7 +80,7 @@ impl RowBuilder<'_> {
     /// Sets the cell of a column.
     ///
     /// # Panics
-    /// If the table does not declare the column: that is a mistake in the program.
+    /// If the table does not declare the column: that is a bug in the program.
     pub fn set(mut self, column: impl AsRef<str>, cell: impl Into<Cell>) -> Self {
         if let Some(at) = self.builder.place(column.as_ref()) {
             self.cells[at] = Some(cell.into());
@@ -88,7 +88,7 @@ impl RowBuilder<'_> {
         self
     }
 
-    /// Sets several cells, as [`RowBuilder::set`].
+    /// Sets several cells, like [`RowBuilder::set`].
     pub fn set_all(self, cells: impl IntoIterator<Item = (impl AsRef<str>, Cell)>) -> Self {
         cells.into_iter().fold(self, |row, (column, cell)| row.set(column, cell))
     }
@@ -102,7 +102,7 @@ impl RowBuilder<'_> {
     /// Appends the row, whose cells are all set.
     ///
     /// # Panics
-    /// If one is not: that is a mistake in the program.
+    /// If one is not: that is a bug in the program.
     pub fn complete(self) {
         let table = &self.builder.table;
         let missing = self.cells.iter().zip(&table.columns).find(|(cell, _)| cell.is_none());

@@ -8,7 +8,7 @@ use common::text::{printable, printable_lines};
 use super::model::{Cell, Column, Table};
 use crate::json;
 
-/// How a table is written.
+/// Format of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For the terminal.
@@ -77,14 +77,15 @@ impl Table {
         out
     }
 
-    /// Everything, to be read again by [`Table::from_json`]. A number that is not finite becomes absent, since JSON has none.
+    /// All contents, to be read again by [`Table::from_json`]. A number that is not finite becomes absent, since JSON has
+    /// none.
     pub fn to_json(&self) -> String {
         let mut table = self.clone();
         table.drop_non_finite();
         json::to_string(&table)
     }
 
-    /// Reads what [`Table::to_json`] wrote.
+    /// Parses the output of [`Table::to_json`].
     ///
     /// # Errors
     /// [`Error::Invalid`] if it is no such table.

@@ -1,7 +1,7 @@
 //! Tables of results: filled once, printed as text, Markdown, CSV or JSON. [`crate::record`] saves and compares them.
 //!
 //! A table declares its columns as [`ColumnSpec`]s. A [`TableBuilder`] fills rows and a [`Row`] reads them by these, never by
-//! their places.
+//! index.
 //!
 //! | module | what it holds |
 //! | --- | --- |

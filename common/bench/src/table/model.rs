@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A title, columns, rows, and notes below.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What it shows, and on which device.
+    /// Contents, and device.
     pub title: String,
     /// The columns, from the left.
     pub columns: Vec<Column>,
@@ -17,7 +17,7 @@ pub struct Table {
     pub notes: Vec<String>,
 }
 
-/// A column's heading and how its numbers are written.
+/// A column's heading and the format of its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Saved")]
 pub struct Column {
@@ -35,7 +35,7 @@ pub struct Column {
     /// The number at which we and a peer are level; more is ahead. `None` if the column is no such comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<u16>,
-    /// Characters that a line of its words has in a text table, for sentences in several columns. `None` if they stand on one line.
+    /// Line length of its words in a text table, in characters, for sentences in several columns. `None` if they stand on one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u16>,
 }
@@ -72,7 +72,7 @@ impl From<Saved> for Column {
     }
 }
 
-/// A column as a table's file declares it, once. Rows are filled and read by it, so its heading may change and its place too.
+/// A column, declared once in a table's file. Rows are filled and read by it, so its heading and its position may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
     /// The name that never changes: `tflops`.
@@ -85,25 +85,25 @@ pub struct ColumnSpec {
     pub identifies: bool,
     /// The kind of device whose tables have it; `None` for both.
     pub only_on: Option<DeviceKind>,
-    /// As [`Column::level`].
+    /// Same as [`Column::level`].
     pub level: Option<u16>,
-    /// As [`Column::line`].
+    /// Same as [`Column::line`].
     pub line: Option<u16>,
 }
 
-/// Closer to a peer than this is neither ahead nor behind: so much differs from run to run.
+/// Relative distance from a peer that is neither ahead nor behind: such differences occur from run to run.
 const LEVEL_WITHIN: f64 = 0.01;
 
-/// How we stand beside a peer. Terminals show it as a colour.
+/// Our position relative to a peer. Terminals show it as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// We are faster.
     Ahead,
-    /// The peer is.
+    /// The peer is faster.
     Behind,
 }
 
-/// A device that has times, or one that has counts.
+/// Kind of device: with times or with counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// It has a clock.
@@ -112,7 +112,7 @@ pub enum DeviceKind {
     Simulator,
 }
 
-/// What stands in one place of a table.
+/// Contents of a table's cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
@@ -152,12 +152,12 @@ impl Column {
         Column { key: None, heading: heading.into(), ..self.clone() }
     }
 
-    /// The name by which it is found.
+    /// Key of the column.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.heading)
     }
 
-    /// How we stand beside the peer, if this is the column of such a comparison and the two differ.
+    /// Our position relative to the peer, if this is the column of such a comparison and the two differ.
     pub fn standing(&self, cell: &Cell) -> Option<Standing> {
         let (Some(level), Cell::Number(value)) = (self.level, cell) else { return None };
         match value / f64::from(level) - 1.0 {
@@ -167,7 +167,7 @@ impl Column {
         }
     }
 
-    /// Whether it shows the same as a column of another run: the keys are equal or, where a record was made before columns had
+    /// Whether it shows the same as a column of another run: the keys are equal or, if a record was made before columns had
     /// keys, the headings.
     pub fn is_same(&self, other: &Column) -> bool {
         self.key() == other.key() || (self.heading == other.heading && (self.key.is_none() || other.key.is_none()))
@@ -190,7 +190,7 @@ impl ColumnSpec {
         ColumnSpec { identifies: true, ..ColumnSpec::number(key, heading, 0) }
     }
 
-    /// Only in tables of a GPU: a line has 100 characters, and the simulator knows nothing of it.
+    /// Only in tables of a GPU: a line has 100 characters, and the simulator has no value for it.
     pub const fn on_gpu(self) -> ColumnSpec {
         ColumnSpec { only_on: Some(DeviceKind::Gpu), ..self }
     }
@@ -200,7 +200,8 @@ impl ColumnSpec {
         ColumnSpec { only_on: Some(DeviceKind::Simulator), ..self }
     }
 
-    /// Numbers above `level` say that we are ahead of a peer, those below that we are behind: 100 of a percentage, 1 of a ratio.
+    /// Numbers above `level` mean that we are ahead of a peer, those below that we are behind: 100 of a percentage, 1 of a
+    /// ratio.
     pub const fn level_at(self, level: u16) -> ColumnSpec {
         ColumnSpec { level: Some(level), ..self }
     }
@@ -259,8 +260,8 @@ impl Cell {
         value.map_or_else(|| Cell::absent(reason), Cell::Number)
     }
 
-    /// A number with the column's decimals, in scientific notation if they would show it as 0; a text as it is, and a dash for what is
-    /// absent.
+    /// A number with the column's decimals, in scientific notation if they would show it as 0; a text unchanged, and a dash for an
+    /// absent cell.
     pub fn shown(&self, column: &Column) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -269,10 +270,10 @@ impl Cell {
         }
     }
 
-    /// The number of a result; what a device does not support is a dash with its reason, other errors stay errors.
+    /// The number of a result; an unsupported operation is a dash with its reason, other errors stay errors.
     ///
     /// # Errors
-    /// Those of `result` that are not [`Error::Unsupported`].
+    /// Errors of `result` other than [`Error::Unsupported`].
     pub fn from_result(result: Result<f64>) -> Result<Cell> {
         match result {
             Ok(value) => Ok(Cell::Number(value)),
@@ -331,10 +332,10 @@ impl Table {
         &self.rows
     }
 
-    /// The same rows with the columns at these places, in this order.
+    /// The same rows with the columns at these indices, in this order.
     ///
     /// # Panics
-    /// If there is no such place.
+    /// If there is no such index.
     #[must_use]
     pub fn with_columns(&self, places: &[usize]) -> Table {
         let columns = places.iter().map(|&at| self.columns[at].clone()).collect();
@@ -342,12 +343,12 @@ impl Table {
         Table { columns, rows, ..self.clone() }
     }
 
-    /// Keeps the rows that `keep` says so of.
+    /// Keeps the rows for which `keep` returns true.
     pub fn retain_rows(&mut self, keep: impl Fn(&[Cell]) -> bool) {
         self.rows.retain(|row| keep(row));
     }
 
-    /// Replaces each cell by what `change` makes of its column and it.
+    /// Replaces each cell by the result of `change` for its column and it.
     pub fn map_cells(&mut self, change: impl Fn(&Column, &Cell) -> Cell) {
         for row in &mut self.rows {
             for (cell, column) in row.iter_mut().zip(&self.columns) {
@@ -365,7 +366,7 @@ impl Table {
         self
     }
 
-    /// JSON has no numbers that are not finite: they become absent.
+    /// Makes numbers that are not finite absent: JSON has none.
     pub(crate) fn drop_non_finite(&mut self) {
         for cell in self.rows.iter_mut().flatten() {
             if let Cell::Number(value) = cell
@@ -382,13 +383,13 @@ impl Table {
         Some(format!("row {row} has {} cells for {} columns", self.rows[row].len(), self.columns.len()))
     }
 
-    /// A row's leading cells, up to the first column that was measured: what the row is about. (Texts after it are results, such
-    /// as that of a check.)
+    /// A row's leading cells, up to the first measured column: the identity of the row. (Texts after it are results, such as
+    /// that of a check.)
     pub(crate) fn identity<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
         &row[..self.identity_columns().count()]
     }
 
-    /// The row that is about the same.
+    /// The row with the same identity.
     pub(crate) fn same_row(&self, identity: &[Cell]) -> Option<&Vec<Cell>> {
         self.rows.iter().find(|row| self.identity(row) == identity)
     }
@@ -398,7 +399,7 @@ impl Table {
         self.columns.iter().take_while(|column| column.identifies || column.decimals.is_none())
     }
 
-    /// What a row is about, in words, but for what stands in the column `without`: `4096 tokens, 64 d`.
+    /// Identity of a row, in words, without the column `without`: `4096 tokens, 64 d`.
     pub fn about(&self, row: Row<'_>, without: impl AsRef<str>) -> String {
         let cells = self.identity(row.cells).iter().zip(&self.columns);
         let parts =
@@ -410,10 +411,10 @@ impl Table {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// The place of a column.
+    /// Index of a column.
     ///
     /// # Errors
-    /// [`Error::Invalid`], with the columns there are, if none has this key.
+    /// [`Error::Invalid`], with the existing columns, if none has this key.
     pub fn column(&self, key: impl AsRef<str>) -> Result<usize> {
         let key = key.as_ref();
         self.columns.iter().position(|column| column.key() == key).ok_or_else(|| {
@@ -430,7 +431,7 @@ impl Table {
     /// The first row that has all of these cells.
     ///
     /// # Errors
-    /// As [`Table::column`].
+    /// Same as [`Table::column`].
     pub fn find(&self, wanted: &[(ColumnSpec, Cell)]) -> Result<Option<Row<'_>>> {
         let wanted =
             wanted.iter().map(|(column, cell)| Ok((self.column(column)?, cell))).collect::<Result<Vec<_>>>()?;
@@ -449,7 +450,7 @@ impl<'a> Row<'a> {
     /// The cell of a column.
     ///
     /// # Errors
-    /// As [`Table::column`].
+    /// Same as [`Table::column`].
     pub fn cell(self, key: impl AsRef<str>) -> Result<&'a Cell> {
         Ok(&self.cells[self.table.column(key)?])
     }
@@ -457,7 +458,7 @@ impl<'a> Row<'a> {
     /// The number in a column; `None` if there is a dash or a text.
     ///
     /// # Errors
-    /// As [`Table::column`].
+    /// Same as [`Table::column`].
     pub fn number(self, key: impl AsRef<str>) -> Result<Option<f64>> {
         Ok(if let Cell::Number(value) = self.cell(key)? { Some(*value) } else { None })
     }
@@ -465,13 +466,13 @@ impl<'a> Row<'a> {
     /// The text in a column; empty if there is a dash or a number.
     ///
     /// # Errors
-    /// As [`Table::column`].
+    /// Same as [`Table::column`].
     pub fn text(self, key: impl AsRef<str>) -> Result<&'a str> {
         Ok(if let Cell::Text(text) = self.cell(key)? { text } else { "" })
     }
 }
 
-/// With the column's decimals; a value that they would show as 0, and none at all, in scientific notation.
+/// Formats with the column's decimals; in scientific notation if they would show the value as 0, or if there are none.
 pub(crate) fn number(value: f64, decimals: Option<usize>) -> String {
     match decimals {
         None if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value}"),

@@ -18,14 +18,15 @@ enum Rules {
 }
 
 impl Table {
-    /// For a file or a pipe: as for a terminal of [`WIDTH`] columns without colours.
+    /// For a file or a pipe: the layout of a terminal of [`WIDTH`] columns without colours.
     pub fn to_text(&self) -> String {
         self.to_terminal(Terminal::PLAIN)
     }
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
     /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules, and
-    /// where these don't fit either, each row becomes a list. Nothing in it is for the terminal to obey but colours, if it shows them.
+    /// if these don't fit either, each row becomes a list. It contains no control sequences except colours, if the terminal shows
+    /// them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
         let (mut rows, notes) = self.shown();
         for (text, column) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&self.columns)) {
@@ -74,7 +75,7 @@ impl Table {
         rows.iter().map(|row| row.iter().zip(&self.columns).map(cell).collect()).collect()
     }
 
-    /// The table with headings of at most `heading` characters a line, or as wide as their column.
+    /// The table with headings of at most `heading` characters per line, or as wide as their column.
     fn frame(&self, rows: &[Vec<String>], heading: usize, rules: Rules, colors: bool) -> String {
         let mut builder = Builder::default();
         builder.push_record(self.columns.iter().enumerate().map(|(at, column)| {
@@ -112,7 +113,7 @@ impl Table {
         }
     }
 
-    /// The rows one below the other: what each is about, then its numbers, each after its heading.
+    /// The rows one below the other: the identity of each, then its numbers, each after its heading.
     fn lists(&self, rows: &[Vec<String>], terminal: Terminal) -> String {
         // Where nothing is measured, the first column says what a row is about, and the others need no headings.
         let has_numbers = self.columns.iter().any(|column| column.decimals.is_some());
@@ -169,8 +170,8 @@ impl Table {
         out
     }
 
-    /// The cells as texts, and the notes with the reasons of what is absent. One reason is given plainly; several are numbered,
-    /// and each dash says which is its own.
+    /// The cells as texts, and the notes with the reasons of absent ones. One reason is given plainly; several are numbered,
+    /// and each dash has the number of its own.
     pub(super) fn shown(&self) -> (Vec<Vec<String>>, Vec<String>) {
         let mut reasons: Vec<&str> = Vec::new();
         for cell in self.rows.iter().flatten() {
@@ -209,7 +210,7 @@ fn centred(lines: &str) -> String {
     lines.lines().map(|line| format!("{line:^width$}")).collect::<Vec<_>>().join("\n")
 }
 
-/// `text` in lines of at most `width` characters where its words allow, as for a cell of a table. Line ends stay.
+/// `text` in lines of at most `width` characters if its words allow, as for a cell of a table. Line ends stay.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     for (i, line) in text.trim_end().lines().enumerate() {

@@ -1,4 +1,4 @@
-//! What both fuzzers do with a text: `fuzz/` guided by coverage, `tests/fuzz_smoke.rs` in every test run.
+//! Body of both fuzzers: `fuzz/` guided by coverage, `tests/fuzz_smoke.rs` in every test run.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ impl Random {
     }
 }
 
-/// Reads the text, and if it is PTX runs every kernel for a moment: plain, and with everything watched in a shape, at places
-/// and within limits that follow from the text. Says whether it was PTX. Must never panic, hang or take much memory.
+/// Parses the text and, if it is PTX, runs every kernel briefly: plain, and with everything watched, with shapes, places and
+/// limits that follow from the text. Returns whether it was PTX. Must never panic, hang or take much memory.
 pub fn exercise(source: &str) -> bool {
     // The same text does the same each time.
     let seed = source
@@ -123,7 +123,7 @@ fn run(module: &Module, config: DeviceConfig, launch: LaunchConfig, mut random: 
     drop((device.heap_findings(), device.leaks()));
 }
 
-/// A map of two dimensions, or of as many and as strange ones as `random` has it.
+/// A map of two dimensions, or an arbitrary and possibly strange one from `random`.
 fn tensor_map(buffer: DevicePtr, random: Option<&mut Random>) -> Option<TensorMap> {
     let Some(random) = random else {
         return TensorMapDescriptor::tiled(TensorElement::F16, buffer, &[64, 20], &[64, 16]).encode().ok();

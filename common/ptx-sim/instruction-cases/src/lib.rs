@@ -1,9 +1,10 @@
-//! The heads of the instruction tests: what `ptx-sim/tests/instructions/*.ptx` say about their inputs and outputs. For the tests of
-//! `ptx-sim`, which run them on the simulator, and of `common`, which run them on a GPU.
+//! The heads of the instruction tests: inputs and outputs of `ptx-sim/tests/instructions/*.ptx`. For the tests of `ptx-sim`,
+//! which run them on the simulator, and of `common`, which run them on a GPU.
 //!
-//! A head is a run of `//!` lines. `kernel: NAME` begins a case; the lines after it, up to the next `kernel`, belong to that case. A file may
-//! hold several cases, and may name data for all of them before the first. Backends are strangers to this crate: one hands each [`ArgSpec`]
-//! to its device, launches, reads the `inout` and `out` buffers back in order, and gives them to [`Case::check`].
+//! A head is a run of `//!` lines. `kernel: NAME` begins a case; the lines after it, up to the next `kernel`, belong to that
+//! case. A file may hold several cases, and may name data for all of them before the first. This crate knows no backends: the
+//! caller hands each [`ArgSpec`] to its device, launches, reads the `inout` and `out` buffers back in order, and gives them to
+//! [`Case::check`].
 //!
 //! ```text
 //! //! let: NAME = TYPE:LIST                     data that several cases share; stands for TYPE:LIST below
@@ -142,7 +143,7 @@ pub enum ArgSpec {
 /// The byte that an `out` buffer holds before the launch, so that an element which no thread wrote shows.
 pub const POISON: u8 = 0xa5;
 
-/// What one `inout` or `out` buffer holds after the launch.
+/// Expected contents of one `inout` or `out` buffer after the launch.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     /// The type of the elements.
@@ -176,7 +177,7 @@ impl Bound {
     }
 }
 
-/// One launch and what it must leave behind.
+/// One launch and its expected results.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// `file::kernel`, for reports.
@@ -197,9 +198,9 @@ pub struct Case {
     pub args: Vec<ArgSpec>,
     /// One for each `InOut` and `Out` of `args`, in order.
     pub expect: Vec<Expectation>,
-    /// The least compute capability, as `80`.
+    /// Minimum compute capability, such as `80`.
     pub min_sm: u32,
-    /// It is about what only the simulator has.
+    /// Whether only the simulator can run it.
     pub simulator_only: bool,
 }
 
@@ -207,7 +208,7 @@ impl Case {
     /// Compares the `inout` and `out` buffers, read back in order, with what the head expects.
     ///
     /// # Errors
-    /// Every element that differs (the first eight of each buffer), in hex and as a value.
+    /// Lists every element that differs (the first eight of each buffer), in hex and as a value.
     pub fn check(&self, outputs: &[Vec<u8>]) -> Result<(), String> {
         if outputs.len() != self.expect.len() {
             return Err(format!("{}: {} buffers read back, {} expected", self.name, outputs.len(), self.expect.len()));
@@ -279,7 +280,7 @@ impl Expectation {
     }
 }
 
-/// Where the cases stand.
+/// Folder of the cases.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/instructions")
 }

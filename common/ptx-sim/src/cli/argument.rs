@@ -8,11 +8,11 @@ use super::tensor_map::{self, Map};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Argument {
     Value(Value),
-    /// A buffer of its own, whose address the kernel gets.
+    /// A buffer of its own; the kernel gets its address.
     Buffer(Buffer),
 }
 
-/// What a kernel gets as it is.
+/// An argument passed by value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// A number, or several of one type.
@@ -24,7 +24,7 @@ pub(crate) enum Value {
     /// Fields of different types, laid out as C does.
     Struct(Vec<Value>),
     Map(Box<Map>),
-    /// A map that a case has a table for.
+    /// A map defined in a table of the case.
     NamedMap(String),
 }
 
@@ -39,21 +39,21 @@ pub(crate) struct Address {
 /// Device memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Buffer {
-    /// What other arguments call it.
+    /// Name for use in other arguments.
     pub name: Option<String>,
     pub element: Element,
     pub contents: Contents,
     /// Whether it is printed after the launch.
     pub shown: bool,
-    /// It is a texture or a surface.
+    /// Texture or surface made from the buffer.
     pub object: Option<Object>,
 }
 
-/// What a buffer holds before the launch.
+/// Contents of a buffer before the launch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Contents {
     Bytes(Vec<u8>),
-    /// That many bytes that were never written.
+    /// This many unwritten bytes.
     Unwritten(u64),
 }
 

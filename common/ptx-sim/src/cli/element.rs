@@ -48,7 +48,7 @@ impl Element {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
-    /// Bytes of that many elements.
+    /// Number of bytes of `count` elements.
     pub(crate) fn bytes_of_count(self, count: u64) -> Result<u64, String> {
         let bytes = count.checked_mul(self.size() as u64);
         bytes.ok_or_else(|| format!("{count} elements are more than an address can tell apart"))

@@ -5,19 +5,19 @@ use ptx_sim::{AddressMode, ChannelKind, Extent, Filter, Sampling, TexelFormat};
 use super::argument::{Buffer, Contents};
 use super::element::Element;
 
-/// What makes a buffer a texture or a surface.
+/// Properties of a texture or surface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Object {
     pub extent: Extent,
     pub format: TexelFormat,
-    /// Of a texture.
+    /// Sampling of a texture.
     pub sampling: Option<Sampling>,
 }
 
 pub(super) const FORM: &str =
     "a texture is tex:EXTENT/OPTION…:TYPExCHANNELS:LIST, a surface surf:EXTENT:TYPExCHANNELS:LIST";
 
-/// What follows `tex:` or `surf:`.
+/// Parses the text after `tex:` or `surf:`.
 pub(super) fn object(text: &str, texture: bool, name: Option<String>) -> Result<Buffer, String> {
     let [shape, ty, list] = *text.splitn(3, ':').collect::<Vec<_>>() else { return Err(FORM.into()) };
     let mut parts = shape.split('/');
@@ -55,7 +55,7 @@ fn number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number of texels, layers or channels"))
 }
 
-/// The shape of one to three sizes, with layers or none.
+/// The shape from one to three sizes, with or without layers.
 pub(crate) fn extent(sizes: &[u32], layers: Option<u32>, linear_memory: bool) -> Result<Extent, String> {
     Ok(match (sizes, layers, linear_memory) {
         (&[width], None, true) => Extent::Linear(width),

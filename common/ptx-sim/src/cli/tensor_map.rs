@@ -22,7 +22,7 @@ impl Map {
     }
 }
 
-/// What follows `tmap:`.
+/// Parses the text after `tmap:`.
 pub(super) fn map(text: &str, address: impl Fn(&str) -> Result<Address, String>) -> Result<Map, String> {
     let [buffer, element, extents, options @ ..] = &*text.split('/').collect::<Vec<_>>() else {
         return Err(FORM.into());
@@ -46,7 +46,7 @@ pub(super) fn map(text: &str, address: impl Fn(&str) -> Result<Address, String>)
     parts.map(address(buffer)?, element, numbers(extents)?)
 }
 
-/// What a map is made of, as it is written.
+/// Parts of a map as they are written.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub sizes: Option<Vec<u32>>,

@@ -1,4 +1,4 @@
-//! Bulk copies (PTX ISA, "cp.async.bulk" and its kin) and what they need: tensor maps and fences between proxies.
+//! Bulk copies (PTX ISA, "cp.async.bulk" and its kin) and their prerequisites: tensor maps and fences between proxies.
 
 use super::op::{Address, AtomOp, R};
 use crate::scalar::Mode;
@@ -7,20 +7,20 @@ use crate::scalar::Mode;
 #[derive(Clone, Debug)]
 pub(crate) struct Bulk {
     pub route: Route,
-    /// The end in shared memory. Of a copy between two places in shared memory, the destination.
+    /// The end in shared memory. For a copy between two places in shared memory, the destination.
     pub shared: Address,
-    /// The end in global memory; of a copy between two places in shared memory, the source. Of a tensor, its map.
+    /// The end in global memory; for a copy between two places in shared memory, the source; for a tensor, its map.
     pub other: Address,
     pub shape: BulkShape,
     /// The mbarrier that a copy to shared memory completes on.
     pub barrier: Option<Address>,
     /// Row of the mask of blocks that get a copy to shared memory.
     pub multicast: Option<R>,
-    /// What is there already is combined with what arrives.
+    /// Operation that combines arriving elements with those in memory.
     pub reduction: Option<Reduction>,
 }
 
-/// From where to where.
+/// Source and destination spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     GlobalToShared,
@@ -30,7 +30,7 @@ pub(crate) enum Route {
     Prefetch,
 }
 
-/// What is copied.
+/// Data to copy.
 #[derive(Clone, Debug)]
 pub(crate) enum BulkShape {
     /// Row of a number of bytes.
@@ -50,9 +50,9 @@ pub(crate) enum BulkShape {
 /// An operation on elements that are in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reduction {
-    /// Of elements of that many bytes.
+    /// On elements of `bytes` bytes.
     Elements { op: AtomOp, bytes: u8, mode: Mode },
-    /// Of the tensor's elements.
+    /// On the tensor's elements.
     Tensor(TensorReduction),
 }
 

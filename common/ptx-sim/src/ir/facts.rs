@@ -1,6 +1,6 @@
-//! What is known of an operation without running it: what kind of work it is, and which registers it reads and writes. The
-//! profiler, the debugger and the sanitiser read it here; a new operation has its lines in [`Op::facts`] and [`Op::sources`]
-//! and nowhere else.
+//! Facts of an operation that are known without running it: its kind of work, and the registers it reads and writes. The
+//! profiler, the debugger and the sanitiser read them here; a new operation has its lines in [`Op::facts`] and
+//! [`Op::sources`] and nowhere else.
 
 use super::bulk::BulkShape;
 use super::op::*;
@@ -47,7 +47,7 @@ impl Facts {
 }
 
 impl Op {
-    /// What is known of the operation.
+    /// Facts of the operation.
     pub(crate) fn facts(&self) -> Facts {
         use Class::*;
         let class = Facts::new;
@@ -203,7 +203,7 @@ impl Op {
             },
         }
     }
-    /// Whether all it does is to compute registers from registers, lane by lane.
+    /// Whether it only computes registers from registers, lane by lane.
     pub(crate) fn computes(&self) -> bool {
         !matches!(
             self,
@@ -241,7 +241,7 @@ impl Op {
         )
     }
 
-    /// The registers that it reads, each by its first row, and the predicates but for that of its guard.
+    /// The registers that it reads, each by its first row, and the predicates except that of its guard.
     pub(crate) fn sources(&self) -> (Vec<R>, Vec<P>) {
         let rows = |rows: &[R]| (rows.to_vec(), Vec::new());
         let with = |rows: &[R], more: &[Option<R>]| {

@@ -1,4 +1,4 @@
-//! What the executor runs: one [`Op`] per instruction, names resolved to rows.
+//! The executor's program: one [`Op`] per instruction, names resolved to rows.
 //!
 //! # Registers are rows
 //! A warp's register is a *row* of 32 lanes, 4 bytes per lane; a 64-bit register takes two consecutive rows, as 32
@@ -8,8 +8,8 @@
 //! per warp ([`P`]).
 //!
 //! # Control
-//! Code is one vector for the whole module and a target is an index into it. [`Op::Join`] stands where lanes that a
-//! branch may have parted come together again: at the branch's immediate post-dominator.
+//! Code is one vector for the whole module and a target is an index into it. [`Op::Join`] stands where lanes that
+//! diverged at a branch reconverge: at the branch's immediate post-dominator.
 //!
 //! # Hot and cold
 //! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the

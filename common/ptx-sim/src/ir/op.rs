@@ -95,7 +95,7 @@ pub(crate) enum Special {
     ClusterNctaid(u8),
     ClusterRank,
     ClusterBlocks,
-    /// Whether the kernel is launched with clusters, be they of one block.
+    /// Whether the kernel is launched with clusters, even of one block.
     ExplicitCluster,
     /// A constant: `%envreg<n>`, …
     Fixed(u32),
@@ -110,7 +110,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The register that it counts from.
+    /// The register that holds the base.
     pub(crate) fn row(&self) -> Option<R> {
         match self.base {
             Base::Row32(row) | Base::Row64(row) => Some(row),
@@ -121,7 +121,7 @@ impl Address {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
-    /// `offset` is the address.
+    /// No base: `offset` is the address.
     None,
     /// A 32-bit row, zero-extended.
     Row32(R),
@@ -131,8 +131,8 @@ pub(crate) enum Base {
     Frame,
 }
 
-/// How an access takes part in the order of memory (PTX ISA, "Memory Consistency Model"). All but `Weak` are *strong*:
-/// two of them at one place are no race. `.volatile` counts as `Relaxed`.
+/// Part of an access in the order of memory (PTX ISA, "Memory Consistency Model"). All but `Weak` are *strong*: two of
+/// them at one place are no race. `.volatile` counts as `Relaxed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Weak,
@@ -143,13 +143,13 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Whether what the thread did before is ordered before the access, by the access itself.
+    /// Whether the access itself orders the thread's earlier work before it.
     pub(crate) fn releases(self) -> bool {
         matches!(self, Self::Release | Self::AcquireRelease)
     }
 }
 
-/// Among which threads an access is strong, or a fence orders (PTX ISA, "Scope"). A cluster counts as the device.
+/// Threads among which an access is strong, or a fence orders (PTX ISA, "Scope"). A cluster counts as the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Block,
@@ -170,9 +170,9 @@ pub(crate) struct Access {
     pub rows: [R; 8],
     /// Whether a register of the instruction takes two rows (or, for `b128`, four).
     pub wide: bool,
-    /// A load extends the sign of its element to the register's width.
+    /// Whether a load extends the sign of its element to the register's width.
     pub signed: bool,
-    /// The registers have 16 bits.
+    /// Whether the registers have 16 bits.
     pub narrow: bool,
     /// `.param`: an argument of the kernel or of a call.
     pub param: bool,
@@ -214,13 +214,14 @@ pub(crate) struct Atomic {
     pub order: Order,
     pub scope: Scope,
     pub mode: Mode,
-    /// An f32 addition: in global memory it flushes subnormals, in shared memory it does not (PTX ISA, "atom").
+    /// Whether an f32 addition flushes subnormals: in global memory it does, in shared memory it does not (PTX ISA,
+    /// "atom").
     pub flushes: bool,
     /// 2, 4, 8 or 16.
     pub bytes: u8,
     /// The row of the old value; `None` for `red` and the sink.
     pub result: Option<R>,
-    /// Of a vector, the elements after the first: the rows of the old value and of `a`.
+    /// Further elements of a vector: the rows of the old value and of `a`.
     pub more: Vec<(Option<R>, R)>,
     pub a: R,
     /// The new value of `cas`.
@@ -243,15 +244,15 @@ pub(crate) struct TextureOp {
     pub layer: Option<R>,
     /// One to three.
     pub coordinates: Vec<R>,
-    /// The coordinates are s32, numbers of texels.
+    /// Whether the coordinates are s32, numbers of texels.
     pub integer: bool,
     /// `tld4`: the channel that is gathered.
     pub gathered: Option<u8>,
-    /// Of the four channels; `R::MAX` for the sink `_`.
+    /// Rows of the four channels; `R::MAX` for the sink `_`.
     pub rows: [R; 4],
 }
 
-/// What an access beyond a surface's edges does.
+/// Effect of an access beyond a surface's edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
     Trap,
@@ -289,7 +290,7 @@ pub(crate) struct SurfaceOp {
     /// One to three.
     pub coordinates: Vec<R>,
     pub outside: Outside,
-    /// Of an element: 1, 2, 4 or 8.
+    /// Bytes of an element: 1, 2, 4 or 8.
     pub bytes: u8,
     /// Elements: 1, 2 or 4.
     pub count: u8,
@@ -303,7 +304,7 @@ impl SurfaceOp {
     }
 }
 
-/// What is asked of an object.
+/// Queried property of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectProperty {
     Width,
@@ -437,7 +438,7 @@ pub(crate) struct MmaOp {
     pub a: Vec<R>,
     pub b: Vec<R>,
     pub c: Vec<R>,
-    /// Of a sparse A.
+    /// Row of the metadata of a sparse A.
     pub metadata: Option<R>,
 }
 
@@ -452,9 +453,9 @@ pub(crate) struct WgmmaOp {
     pub mn_major: [bool; 2],
     /// The predicate `scale-d`, and whether it is negated: without it D starts at zero.
     pub accumulate: (P, bool),
-    /// A · B is subtracted.
+    /// Whether A · B is subtracted.
     pub negated: bool,
-    /// Of a sparse A.
+    /// Row of the metadata of a sparse A.
     pub metadata: Option<R>,
 }
 
@@ -551,7 +552,7 @@ pub(crate) struct CpAsync {
 /// A slot of parameter space, copied between frames by a call: offset in the frame's local memory, bytes.
 pub(crate) type Slot = (u32, u32);
 
-/// Where an argument or result lives in a frame.
+/// Location of an argument or result in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// `.param`: bytes of the frame's local memory.
@@ -965,7 +966,7 @@ pub(crate) enum Op {
         a: R,
     },
 
-    /// Everything else, lane by lane.
+    /// All other operations, lane by lane.
     Map(Box<Map>),
 
     // Predicates and selection
@@ -1086,7 +1087,7 @@ pub(crate) enum Op {
     // Control
     Bra {
         target: u32,
-        /// where parted lanes meet again: an [`Op::Join`], or `u32::MAX`
+        /// where diverged lanes meet again: an [`Op::Join`], or `u32::MAX`
         join: u32,
     },
     Join,
@@ -1105,7 +1106,7 @@ pub(crate) enum Op {
         d: R,
     },
     Barrier(Box<Barrier>),
-    /// `barrier.cluster.arrive`; `releases`: those who wait know what the thread did before.
+    /// `barrier.cluster.arrive`; `releases`: waiting threads learn of the thread's earlier work.
     ClusterArrive {
         releases: bool,
     },
@@ -1145,7 +1146,7 @@ pub(crate) enum StackOp {
     Alloca { d: R, size: R, align: u32 },
     /// The address of the end.
     Save { d: R },
-    /// The end is again where it was saved.
+    /// Restores the saved end.
     Restore { a: R },
 }
 
@@ -1191,7 +1192,7 @@ pub(crate) enum MbarrierOp {
         drop: bool,
         /// `.noComplete`: the phase must not end.
         no_complete: bool,
-        /// Row of the number of bytes that the phase waits for besides.
+        /// Row of the number of additional bytes that the phase waits for.
         expect: Option<R>,
     },
     /// `expect_tx` and `complete_tx`: row of a number of bytes that the phase waits for, or that have come.

@@ -1,4 +1,4 @@
-//! What the operations stand in: functions, variables, kernels, and the limits of all of them.
+//! Containers of the operations: functions, variables, kernels, and the limits of all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 pub(crate) const NUMBERED_BARRIERS: u32 = 16;
 /// The variable that stands for the part of shared memory that the system reserves.
 pub(crate) const RESERVED_NAME: &str = "reserved shared memory";
-/// Arrivals that an mbarrier may count (PTX ISA, "Contents of the mbarrier object"): all ones, as a mask.
+/// Maximum arrivals that an mbarrier may count (PTX ISA, "Contents of the mbarrier object"): all ones, as a mask.
 pub(crate) const MBARRIER_COUNTS: u32 = (1 << 20) - 1;
-/// What a wait at the barrier of the block's cluster is numbered: after the block's own barriers.
+/// Number of a wait at the barrier of the block's cluster: after the block's own barriers.
 pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED_BARRIERS;
 
 /// Rows that a register of that type takes.
@@ -55,9 +55,9 @@ pub(crate) struct Function {
     pub rows: u32,
     pub predicates: u32,
     pub constants: Vec<Constant>,
-    /// Bytes of local memory its frame takes, parameters of calls included.
+    /// Bytes of local memory of its frame, including parameters of calls.
     pub local_bytes: u32,
-    /// Of a function with `alloca`: the row of the bytes that a thread has allocated behind those, 0 at the start.
+    /// Row of the bytes that a thread has allocated behind those, 0 at the start; for a function with `alloca`.
     pub stack: Option<R>,
     pub params: Vec<Place>,
     pub returns: Vec<Place>,
@@ -67,7 +67,8 @@ pub(crate) struct Function {
     pub unsupported: Vec<Unsupported>,
     /// Whether it has a body.
     pub defined: bool,
-    /// The registers that its text names, in order of their first mention, which is that of their rows: for a debugger.
+    /// The registers that its text names, in order of their first mention, which is also that of their rows: for a
+    /// debugger.
     pub registers: Vec<NamedRegister>,
     /// The same for its predicates, in order of their numbers.
     pub named_predicates: Vec<NamedRegister>,
@@ -88,10 +89,10 @@ impl Function {
     }
 }
 
-/// A register by the name it has in the PTX.
+/// A register by its name in the PTX.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedRegister {
-    /// Where the name stands in the PTX text.
+    /// Position of the name in the PTX text.
     pub name: Span,
     pub ty: Scalar,
     /// Its first row; for a predicate its number.
@@ -124,7 +125,7 @@ pub(crate) struct Global {
     pub name: String,
     pub bytes: u64,
     pub constant: bool,
-    /// Initial contents from an offset on, in the order of the text; what none of them has is zeros.
+    /// Initial contents from an offset on, in the order of the text; the rest is zeros.
     pub init: Vec<(u64, Vec<u8>)>,
     /// Addresses written into it when it is loaded.
     pub relocations: Vec<Relocation>,
@@ -144,12 +145,12 @@ pub(crate) struct Program {
     pub inlined: Vec<InlinedCall>,
 }
 
-/// A call that was inlined: where it stands, and the call that its own function was inlined for.
+/// A call that was inlined: its location, and the call that its own function was inlined for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InlinedCall {
     /// File, line, column.
     pub at: (u64, u32, u32),
-    /// Counted as [`CodePlace::call`].
+    /// Counted like [`CodePlace::call`].
     pub within: u32,
 }
 
@@ -163,7 +164,7 @@ pub(crate) struct CodePlace {
     pub call: u32,
 }
 
-/// A kernel as a caller sees it, and its part of shared memory.
+/// A kernel from a caller's point of view, and its part of shared memory.
 #[derive(Debug)]
 pub(crate) struct KernelPart {
     pub info: KernelInfo,
@@ -172,20 +173,20 @@ pub(crate) struct KernelPart {
     pub param_bytes: u32,
     /// Offset of each shared variable that the kernel can reach, by index.
     pub shared: HashMap<u32, u32>,
-    /// Where dynamic shared memory begins: after the static variables, at the largest alignment that a dynamic one asks for.
+    /// Start of dynamic shared memory: after the static variables, at the largest alignment that a dynamic one asks for.
     pub dynamic_base: u32,
-    /// The static ones, in order of their offsets.
+    /// Static variables, in order of their offsets.
     pub static_variables: Vec<StaticVariable>,
     /// `.reqnctapercluster`: the shape of its clusters.
     pub cluster: Option<[u32; 3]>,
-    /// `.maxnreg`: registers that each of its threads begins with, if `setmaxnreg` changes them.
+    /// `.maxnreg`: initial registers of each thread, if `setmaxnreg` changes them.
     pub max_registers: Option<u32>,
 }
 
-/// A `.shared` variable of fixed size, as one kernel has it.
+/// A `.shared` variable of fixed size, in one kernel's layout.
 #[derive(Clone, Debug)]
 pub(crate) struct StaticVariable {
-    /// Its name in the PTX.
+    /// Name in the PTX.
     pub name: String,
     pub offset: u32,
     pub bytes: u32,
@@ -194,15 +195,15 @@ pub(crate) struct StaticVariable {
 /// A kernel's name, parameters and static needs.
 #[derive(Clone, Debug)]
 pub struct KernelInfo {
-    /// Its name in the PTX: mangled unless it is `extern "C"`.
+    /// Name in the PTX: mangled unless it is `extern "C"`.
     pub name: String,
-    /// Its parameters in order.
+    /// Parameters in order.
     pub params: Vec<ParamInfo>,
-    /// Bytes of shared memory that it declares itself.
+    /// Bytes of shared memory that the kernel declares.
     pub static_shared: u32,
     /// Maximum number of threads per block, from `__launch_bounds__`.
     pub max_threads: Option<u32>,
-    /// The one shape that a block may have, from `.reqntid`.
+    /// The only allowed shape of a block, from `.reqntid`.
     pub required_threads: Option<[u32; 3]>,
     /// Instructions of the kernel, or of functions it calls, that the simulator does not know.
     pub unsupported: Arc<[Unsupported]>,
@@ -211,7 +212,7 @@ pub struct KernelInfo {
 /// One parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamInfo {
-    /// Its name in the PTX.
+    /// Name in the PTX.
     pub name: String,
     /// Bytes from the start of the parameters.
     pub offset: u32,
@@ -219,6 +220,6 @@ pub struct ParamInfo {
     pub size: u32,
     /// Alignment in bytes.
     pub align: u32,
-    /// Its type as PTX writes it: `u64`, `f32`, `b8[16]`.
+    /// Type as written in PTX: `u64`, `f32`, `b8[16]`.
     pub ty: String,
 }

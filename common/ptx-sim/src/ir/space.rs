@@ -1,4 +1,4 @@
-//! State spaces, and where each begins among the generic addresses.
+//! State spaces, and the start of each among the generic addresses.
 
 /// A state space that memory instructions name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,26 +8,26 @@ pub(crate) enum MemSpace {
     Global,
     /// The block's own.
     Shared,
-    /// That of all blocks of the cluster, whose addresses [`CLUSTER_RANK`] describes.
+    /// The shared memory of all blocks of the cluster, whose addresses [`CLUSTER_RANK`] describes.
     Cluster,
     Local,
     /// A kernel's parameters.
     Param,
 }
 
-/// Where generic addresses of shared memory begin.
+/// Start of the generic addresses of shared memory.
 pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
 
-/// Where generic addresses of a thread's local memory begin.
+/// Start of the generic addresses of a thread's local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
 
-/// Where generic addresses of a kernel's parameters begin.
+/// Start of the generic addresses of a kernel's parameters.
 pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000;
 
-/// Where the addresses of functions begin.
+/// Start of the addresses of functions.
 pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000;
 
-/// Addresses from one function to the next: more than one, so that an offset to a function is not the function after it.
+/// Distance between the addresses of functions: more than one, so that an offset to a function is not the next function.
 pub(crate) const FUNCTION_BYTES: u64 = 1 << 16;
 
 /// Shared memory of a cluster: from this bit on an address in the shared window, or a 32-bit one, has the block's rank + 1; in

@@ -1,8 +1,8 @@
-//! What instructions are for, as a profiler counts them.
+//! Classes of instructions, as counted by a profiler.
 
 use crate::scalar::{FloatOp, Scalar};
 
-/// What an instruction is for.
+/// Class of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Loads, stores, atomics and copies; arguments of kernels and calls do not count.
@@ -45,7 +45,7 @@ impl Class {
         Self::Other,
     ];
 
-    /// Its name in reports and JSON.
+    /// Name in reports and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Class {
 }
 
 impl Class {
-    /// The class of arithmetic and comparisons of such operands.
+    /// The class of arithmetic and comparisons of operands with these types.
     pub(crate) fn of(types: &[Scalar]) -> Self {
         use Scalar::*;
         let any = |of: &[Scalar]| types.iter().any(|ty| of.contains(ty));
@@ -78,12 +78,12 @@ impl Class {
     }
 }
 
-/// What an instruction is for.
+/// Class of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     pub class: Class,
     /// Floating-point operations of one active lane. As in Nsight Compute, only additions, multiplications (1) and fused
-    /// multiply-adds (2) count, each for every element of a packed type; a matrix product of m × n × k is 2 m n k a warp.
+    /// multiply-adds (2) count, each for every element of a packed type; a matrix product of m × n × k is 2 m n k per warp.
     pub flops: u32,
 }
 

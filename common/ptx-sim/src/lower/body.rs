@@ -1,5 +1,5 @@
-//! The statements of a function, one after another, and what is settled when all of them are known: where its branches go
-//! and where lanes meet again.
+//! The statements of a function, one after another, and decisions that need all of them: targets of branches, and places
+//! where lanes reconverge.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         Ok(())
     }
 
-    /// The call for which the instructions at `loc` were inlined. `inlined_at` names the place of an earlier `.loc` (PTX ISA,
+    /// The call for which the instructions at `loc` were inlined. `inlined_at` is the location of an earlier `.loc` (PTX ISA,
     /// ".loc"), which may be in an inlined function too.
     fn call_of(&mut self, loc: &Loc) -> u32 {
         let call = loc.inlined_at.map_or(0, |at| {
@@ -155,7 +155,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         }
     }
 
-    /// Resolves labels, puts a [`Op::Join`] where lanes meet again, and moves the code into the module's.
+    /// Resolves labels, puts a [`Op::Join`] where lanes reconverge, and moves the code into the module's.
     fn finish(mut self) -> Result<(), SyntaxError> {
         if self.rows as usize > MAX_ROWS {
             let message =

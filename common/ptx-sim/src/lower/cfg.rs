@@ -1,18 +1,17 @@
-//! Where lanes that a branch parts come together again.
+//! Places where lanes that diverged at a branch reconverge.
 //!
-//! The place is the branch's immediate post-dominator: the first instruction that every path from it to the function's
-//! end goes through. A branch to a block that does nothing but leave the kernel parts no lanes that would come back, so such
+//! The place is the branch's immediate post-dominator: the first instruction that every path from it to the function's end
+//! goes through. A branch to a block that does nothing but leave the kernel separates no lanes that would come back, so such
 //! edges don't count: lanes that return early are gone at once, and no barrier waits for them.
 
 use crate::ir::{Inst, Op};
 use crate::limits::Allowance;
 
-/// No place: the lanes do not meet before the function ends.
+/// No place: the lanes do not reconverge before the function ends.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// For each instruction of `code` that may part lanes, the index of the instruction where they meet, or [`NONE`].
-/// Targets inside `code` are indices into it.
-/// `lists` are those of `brx.idx`.
+/// For each instruction of `code` at which lanes may diverge, the index of the instruction where they reconverge, or
+/// [`NONE`]. Targets inside `code` are indices into it. `lists` are those of `brx.idx`.
 pub(crate) fn meeting_points(code: &[Inst], lists: &[Vec<u32>], allowance: &mut Allowance) -> Vec<(usize, u32)> {
     let blocks = Blocks::new(code, lists);
     // Bytes of a block in the vectors that follow, and of an edge.
@@ -170,8 +169,8 @@ impl<'l> Blocks<'l> {
 }
 
 /// Immediate dominator of each node that `root` reaches: Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a
-/// Flowgraph", with simple path compression, so that no graph takes more than about its edges times their logarithm. `next`
-/// are the edges, `previous` the same turned round.
+/// Flowgraph", with simple path compression, so that the time is at most about the number of edges times its logarithm.
+/// `next` are the edges, `previous` the reversed edges.
 fn dominators(root: usize, next: &[Vec<usize>], previous: &[Vec<usize>]) -> Vec<Option<usize>> {
     const UNSEEN: usize = usize::MAX;
     // Nodes by number, in the order of a depth-first search, and the parent's number of each.
@@ -231,7 +230,7 @@ fn dominators(root: usize, next: &[Vec<usize>], previous: &[Vec<usize>]) -> Vec<
     number.iter().map(|number| (*number != UNSEEN).then(|| order[dominator[*number]])).collect()
 }
 
-/// The graph with its edges turned round; one node more than it has lists stands for the end.
+/// The graph with reversed edges; its last node, one more than the lists, is the end.
 fn reversed(graph: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut turned = vec![Vec::new(); graph.len() + 1];
     for (from, next) in graph.iter().enumerate() {
@@ -240,7 +239,7 @@ fn reversed(graph: &[Vec<usize>]) -> Vec<Vec<usize>> {
     turned
 }
 
-/// Nodes that `first` reaches, each after those it leads to; without recursion.
+/// Nodes reachable from `first` in post-order; without recursion.
 fn post_order(first: usize, graph: &[Vec<usize>]) -> Vec<usize> {
     let mut order = Vec::new();
     let mut seen = vec![false; graph.len() + 1];

@@ -17,15 +17,15 @@ pub(super) struct Scope<'a> {
     pub(super) labels: HashMap<&'a str, u32>,
     /// `.branchtargets` and `.calltargets`
     pub(super) targets: HashMap<&'a str, Vec<&'a str>>,
-    /// `.branchtargets` that an instruction has used: their place in [`FunctionLowering::lists`].
+    /// Index in [`FunctionLowering::lists`] of each `.branchtargets` that an instruction has used.
     pub(super) lists: HashMap<&'a str, u32>,
-    /// `%r<9>`, by prefix: registers that exist by number, made when first named. Of those with one prefix each has more than
-    /// the one before it: of others, none would ever be found.
+    /// `%r<9>`, by prefix: registers that exist by number, made when first named. Of declarations with one prefix, each has
+    /// more registers than the one before it: others would never be found.
     pub(super) families: HashMap<&'a str, Vec<Family>>,
 }
 
 impl Scope<'_> {
-    /// The declaration `%r<9>` that a name such as `%r5` belongs to: type and elements. Where several fit, the first.
+    /// The declaration `%r<9>` that a name such as `%r5` belongs to: type and elements. If several fit, the first.
     fn family_of(&self, name: &str) -> Option<(Scalar, u32)> {
         let first_digit = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         // `%r1<9>` may be meant by `%r15` as well as `%r<20>`. A number has at most ten digits, without zeros in front.
@@ -55,13 +55,13 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) code: Vec<Inst>,
     pub(super) places: Vec<CodePlace>,
     pub(super) place: CodePlace,
-    /// Inlined calls, counted as [`CodePlace::call`].
+    /// Inlined calls, counted like [`CodePlace::call`].
     pub(super) calls: HashMap<InlinedCall, u32>,
-    /// For the place of a `.loc` the call for which it was inlined.
+    /// Inlined call for the location of each `.loc`.
     pub(super) calls_at: HashMap<(u64, u32, u32), u32>,
-    /// Instruction each label stands before; `u32::MAX` until it is reached.
+    /// Index of the instruction after each label; `u32::MAX` until it is reached.
     pub(super) labels: Vec<u32>,
-    /// Register families that were declared.
+    /// Number of register families declared.
     pub(super) families: u32,
     /// Lists of labels that `brx.idx` jumps through, each once.
     pub(super) lists: Vec<Vec<u32>>,
@@ -76,13 +76,13 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) local_bytes: u64,
     /// [`Function::stack`]
     pub(super) stack: Option<R>,
-    /// Guard of the instruction being lowered, for the helpers it needs in front.
+    /// Guard of the instruction being lowered, also for the helpers that precede it.
     pub(super) guard: Guard,
     pub(super) function: Function,
 }
 
 impl<'m, 'a> FunctionLowering<'m, 'a> {
-    /// Where a parameter or result of the function lives; a vector's elements have a place each.
+    /// Place of a parameter or result of the function; a vector's elements have one place each.
     pub(super) fn declare_formal(&mut self, variable: &Variable<'a>) -> Result<Vec<Place>, SyntaxError> {
         self.declare(variable)?;
         match self.lookup(variable.name) {
@@ -187,7 +187,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         self.places.push(self.place);
     }
 
-    /// Emits something that must happen in every active lane, whatever the instruction's guard.
+    /// Emits an operation for every active lane, whatever the instruction's guard.
     pub(super) fn emit_unguarded(&mut self, op: Op) {
         self.module.allowance.charge(2 * (size_of::<Inst>() + size_of::<CodePlace>() + 64)); // 64: what an operation boxes
         self.code.push(Inst { op, guard: Guard::default() });
@@ -211,7 +211,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         }
     }
 
-    /// The list of labels of that name, as a place in [`Self::lists`]; its labels are those of where it stands.
+    /// Index in [`Self::lists`] of the list of labels with that name; its labels are resolved in the list's own scope.
     pub(super) fn targets(&mut self, name: &'a str) -> Lower<u32> {
         let Some(depth) = self.scopes.iter().rposition(|scope| scope.targets.contains_key(name)) else {
             return invalid(format!("there is no list of targets `{name}` here"));

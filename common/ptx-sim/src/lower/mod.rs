@@ -1,5 +1,5 @@
-//! [`crate::ast`] to [`crate::ir`]: names become rows and offsets, opcodes become operations, branches learn where their
-//! lanes meet again.
+//! [`crate::ast`] to [`crate::ir`]: names become rows and offsets, opcodes become operations, branches get the places
+//! where their lanes reconverge.
 //!
 //! | file | what it does |
 //! | --- | --- |
@@ -33,12 +33,12 @@ pub(crate) use opcodes::{MNEMONICS, knows};
 pub(crate) struct Lowered {
     pub program: Program,
     pub kernels: Vec<KernelPart>,
-    /// Host memory that reading it took.
+    /// Host memory that reading it took, in bytes.
     pub bytes: u64,
 }
 
-/// The path of a `.file`. Compilers write bytes beyond ASCII as an octal number behind a backslash, `\303\274` for ü; a backslash before
-/// anything else is one of a Windows path.
+/// The path of a `.file`. Compilers write bytes beyond ASCII as a backslash and an octal number, `\303\274` for ü; any other
+/// backslash is part of a Windows path.
 fn file_name(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

@@ -1,4 +1,4 @@
-//! What the functions of a module share: its variables with their initial contents, and the layout of shared memory.
+//! Shared parts of a module's functions: variables with their initial contents, and the layout of shared memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::limits::Allowance;
 use crate::scalar::Scalar;
 use crate::span::{Lines, Span};
 
-/// A `.shared` variable; where it stands depends on the kernel.
+/// A `.shared` variable; its offset depends on the kernel.
 #[derive(Debug, Clone)]
 pub(super) struct SharedVariable {
     pub(super) name: String,
@@ -28,32 +28,32 @@ pub(super) const RESERVED_SHARED: u32 = 1024;
 pub(super) struct Module<'a> {
     pub(super) names: HashMap<&'a str, Symbol>,
     pub(super) function_names: HashMap<&'a str, u32>,
-    /// The functions that are more than declared.
+    /// Functions that have a body.
     pub(super) bodies: HashSet<&'a str>,
     pub(super) shared: Vec<SharedVariable>,
     /// Bytes of an element of each variable.
     pub(super) elements: HashMap<&'a str, u32>,
     pub(super) program: Program,
-    /// The compute capability of `.target`, as 80.
+    /// The compute capability of `.target`, such as 80.
     pub(super) target: u32,
     pub(super) lines: Lines,
     pub(super) source: &'a str,
     pub(super) allowance: Allowance,
-    /// What the functions that a kernel calls reach, by those functions and whether it calls through a pointer: many kernels
-    /// call the same.
+    /// Resources reached from the functions that a kernel calls, by those functions and whether it calls through a pointer:
+    /// many kernels call the same.
     pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
     /// The functions that a call through a pointer may mean.
     pub(super) callable: Vec<u32>,
 }
 
-/// What is in the functions that calls lead to.
+/// Resources used by the functions that calls lead to.
 pub(super) struct Reach {
     /// Shared variables that they use, in order.
     shared: BTreeSet<u32>,
     unsupported: Arc<[Unsupported]>,
 }
 
-/// Bytes a variable takes. An extent left open is that of the initialiser.
+/// Bytes of a variable. An omitted extent is that of the initialiser.
 pub(super) fn variable_bytes(variable: &Variable<'_>) -> Result<u64, SyntaxError> {
     let element = u64::from(variable.ty.size()) * u64::from(variable.vector);
     let open = match variable.init.first() {
@@ -154,7 +154,7 @@ impl<'a> Module<'a> {
         Ok(())
     }
 
-    /// What `called` and the functions that they call reach.
+    /// Resources that `called` and the functions called from there use.
     fn reach(&mut self, called: &[u32], calls_indirectly: bool) -> Result<Rc<Reach>, SyntaxError> {
         let mut key = called.to_vec();
         key.sort_unstable();
@@ -288,7 +288,7 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// What stands at `span` is not supported.
+    /// The unsupported text at `span`, with the reason.
     pub(super) fn unsupported(&self, span: Span, reason: String) -> Unsupported {
         let text = &self.source[span.start as usize..span.end as usize];
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -304,7 +304,7 @@ fn shared_of(function: &Function) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Bytes of host memory that items take, with what an allocator adds to each of their texts.
+/// Bytes of host memory of the items, including an allocator's overhead for each of their texts.
 fn bytes_of(items: &[Unsupported]) -> usize {
     let text = |text: &str| (text.len() + 8).next_multiple_of(16).max(32);
     items.iter().map(|item| size_of::<Unsupported>() + text(&item.text) + text(&item.reason)).sum()
@@ -312,11 +312,11 @@ fn bytes_of(items: &[Unsupported]) -> usize {
 
 pub(super) struct InitWriter<'m, 'a> {
     element: Scalar,
-    /// Of the variable.
+    /// Bytes of the variable.
     bytes: u64,
-    /// Contents that follow each other, so that a few values far apart take no more than they are.
+    /// Contiguous contents, so that a few values far apart take no more memory than their own.
     runs: Vec<(u64, Vec<u8>)>,
-    /// Host memory that they take at most.
+    /// Maximum host memory that they take.
     taken: usize,
     relocations: Vec<Relocation>,
     module: &'m Module<'a>,
@@ -380,7 +380,7 @@ impl<'a> InitWriter<'_, 'a> {
     }
 }
 
-/// What a function's address looks like to a kernel: an address that no memory access can use.
+/// Address of a function in a kernel: one that no memory access can use.
 pub(crate) fn function_address(index: u32) -> u64 {
     FUNCTION_WINDOW + u64::from(index) * FUNCTION_BYTES
 }

@@ -45,8 +45,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         })
     }
 
-    /// Nothing has that name. It may be a special register that came after this simulator: then it ends in no number, or
-    /// in one that counts no registers of the function.
+    /// The error for an unknown name. It may be a special register that is newer than this simulator: then it ends in no
+    /// number, or in one that counts no registers of the function.
     fn no_register<T>(&self, name: &str) -> Lower<T> {
         let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
         let words = prefix.trim_start_matches('%').split('_').filter(|word| word.len() > 1).count();

@@ -1,9 +1,9 @@
-//! What names stand for, and why an instruction could not be lowered.
+//! Meanings of names, and reasons why an instruction could not be lowered.
 
 use crate::ir::{P, R};
 use crate::scalar::Scalar;
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Symbol {
     Register(Register),
@@ -33,7 +33,7 @@ pub(super) enum Register {
     },
 }
 
-/// Why an instruction could not be lowered.
+/// Reason why an instruction could not be lowered.
 pub(super) enum Stop {
     /// The simulator does not know it.
     Unsupported(String),

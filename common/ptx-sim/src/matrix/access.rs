@@ -16,12 +16,12 @@ pub(crate) struct WmmaAccess {
     /// Rows and columns, in elements.
     extent: [usize; 2],
     fragment: Fragment,
-    /// Neighbours in a register are neighbours in memory: one part is the whole register.
+    /// Whether neighbours in a register are neighbours in memory: one part is the whole register.
     whole: bool,
 }
 
 impl WmmaAccess {
-    /// `modifiers`: all after `wmma`, without the state space. The error names what is not known.
+    /// `modifiers`: all after `wmma`, without the state space. The error names the unknown part.
     pub(crate) fn parse(modifiers: &[&str]) -> Result<Self, String> {
         let unknown = || combination(modifiers);
         let [direction, matrix, rest @ ..] = modifiers else { return Err(unknown()) };
@@ -77,7 +77,7 @@ impl WmmaAccess {
         Ok(access)
     }
 
-    /// Which lane and register holds each element.
+    /// Lane and register of each element.
     pub(crate) fn layout(&self) -> FragmentLayout {
         self.fragment.layout(self.name, self.number)
     }
@@ -98,7 +98,7 @@ impl WmmaAccess {
         register_bytes / self.parts()
     }
 
-    /// The stride where the instruction has none: the matrix is dense. In elements.
+    /// Stride if the instruction has none, in elements: the matrix is dense.
     pub(crate) fn default_stride(&self) -> u64 {
         match self.major {
             Major::Row => self.extent[1] as u64,
@@ -106,8 +106,8 @@ impl WmmaAccess {
         }
     }
 
-    /// Where a part begins, in bytes from the instruction's address. `stride` is in elements, between rows if the
-    /// matrix is row-major, otherwise between columns.
+    /// Start of a part, in bytes from the instruction's address. `stride` is in elements, between rows if the matrix is
+    /// row-major, otherwise between columns.
     pub(crate) fn offset(&self, lane: usize, register: usize, part: usize, stride: u64) -> u64 {
         let (along, across) = self.along_and_across(lane, register, part);
         let unit = self.number.elements_a_unit() as u64;
@@ -115,7 +115,7 @@ impl WmmaAccess {
         elements.wrapping_mul(self.number.bits() as u64) / 8
     }
 
-    /// How many strides, and then how many units.
+    /// Number of strides, and then number of units.
     fn along_and_across(&self, lane: usize, register: usize, part: usize) -> (u64, u64) {
         let [row, column] = self.fragment.place(lane, register, part).map(u64::from);
         match self.major {

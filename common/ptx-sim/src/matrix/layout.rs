@@ -1,4 +1,4 @@
-//! Which element of a matrix each lane holds where (see the picture in the module's head).
+//! Elements of a matrix that each lane holds, and where (see the picture in the module's head).
 //!
 //! `mma.m8n8k4` with f16 (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type") is four products,
 //! each of eight lanes: product p of lanes 4p … 4p + 3 and 16 + 4p … 16 + 4p + 3. Its fragments are described as those
@@ -49,7 +49,7 @@ impl Fragment {
         })
     }
 
-    /// A or B of a wmma. f16 multiplicands have 8 registers whatever their size.
+    /// A or B of a wmma. f16 multiplicands always have 8 registers.
     pub(super) fn multiplicand(Shape { m, n, k }: Shape, number: Scalar, is_a: bool) -> Self {
         let parts = number.units_a_register();
         let k = k / number.elements_a_unit();
@@ -57,7 +57,7 @@ impl Fragment {
         if number == Scalar::F16 { fragment.repeated(8) } else { fragment }
     }
 
-    /// C or D. Element i of a lane is the same one however many share a register.
+    /// C or D. Element i of a lane is the same one, whatever the number of elements per register.
     pub(super) fn accumulator(rows: usize, columns: usize, parts: usize) -> Self {
         let high = rows / 8;
         Self::new(rows * columns / (32 * parts), parts, |register, lane, part| {
@@ -67,7 +67,7 @@ impl Fragment {
         })
     }
 
-    /// The four A of `m8n8k4`. In A, row and k trade places where it is column-major.
+    /// The four A of `m8n8k4`. In A, row and k are exchanged if it is column-major.
     pub(super) fn quads_a(major: Major) -> Self {
         Self::new(2, 2, |register, lane, part| {
             let (product, half, across, along) = (lane % 16 / 4, lane / 16, lane % 4, register * 2 + part);
@@ -88,7 +88,7 @@ impl Fragment {
         fragment
     }
 
-    /// The four C or D of `m8n8k4`. Here alone the place of an element depends on the type: f16 has two per register.
+    /// The four C or D of `m8n8k4`. Only here the place of an element depends on the type: f16 has two per register.
     pub(super) fn quads_accumulator(parts: usize) -> Self {
         Self::new(8 / parts, parts, |register, lane, part| {
             let (product, half, element) = (lane % 16 / 4, lane / 16, register * parts + part);
@@ -100,7 +100,7 @@ impl Fragment {
         })
     }
 
-    /// With as many copies as fill `registers`.
+    /// Repeats the fragment until it fills `registers`.
     pub(super) fn repeated(self, registers: usize) -> Self {
         Self { registers, ..self }
     }
@@ -111,7 +111,7 @@ impl Fragment {
         self.places[at % self.places.len()]
     }
 
-    /// The fragment the other way round: for each place of the matrix, which lane holds it.
+    /// The inverse of the fragment: for each place of the matrix, the lane that holds it.
     pub(super) fn layout(&self, name: &'static str, number: Scalar) -> FragmentLayout {
         let places = || self.places.iter().map(|place| place.map(usize::from));
         let extent = [0, 1].map(|axis| places().map(|place| place[axis] + 1).max().unwrap_or(0));

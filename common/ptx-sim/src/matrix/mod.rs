@@ -1,11 +1,11 @@
 //! The warp-level matrix instructions as pure functions over register lanes: `mma.sync`, `mma.sp`, `wmma.{load, mma, store}`,
-//! `ldmatrix` and `stmatrix` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). No memory and no executor
-//! here: [`WmmaAccess`] says where in memory an element lies, [`Mma`] computes, [`distribute`] and [`collect`] are
-//! `ldmatrix` and `stmatrix` without their addresses. [`Wgmma`] is a warp's part of a product of its warpgroup (see `wgmma`).
+//! `ldmatrix` and `stmatrix` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). No memory and no executor here:
+//! [`WmmaAccess`] gives the location of an element in memory, [`Mma`] computes, [`distribute`] and [`collect`] are `ldmatrix`
+//! and `stmatrix` without their addresses. [`Wgmma`] is a warp's part of a product of its warpgroup (see `wgmma`).
 //!
 //! # Fragments
-//! A warp holds a matrix together; what one lane has of it is its *fragment*. Nearly every fragment is built of blocks
-//! of one kind, in which a lane's place is its group, g = lane / 4, and its number in the group, t = lane % 4:
+//! A warp holds a matrix together; one lane's part of it is its *fragment*. Nearly every fragment consists of blocks of
+//! one kind, in which a lane's place is its group, g = lane / 4, and its number in the group, t = lane % 4:
 //!
 //! ```text
 //!   A: 8 rows × 128 bits of k       B: 128 bits of k × 8 columns       C and D: 8 × 8
@@ -27,8 +27,9 @@
 //! one rule reproduces all tables under "Matrix Fragments for mma.…"; the tests have those tables written out. The
 //! exception is `mma.m8n8k4` with f16: four products at once, by four groups of eight lanes (see `layout`).
 //!
-//! A sparse A (`mma.sp`) has half the elements of a row, in the fragment of a dense A of half that k; B is as long as ever.
-//! The metadata says where the kept elements stand (see `sparse`), and A is expanded to a dense one before the product.
+//! A sparse A (`mma.sp`) has half the elements of a row, in the fragment of a dense A of half that k; B has its full
+//! length. The metadata gives the positions of the kept elements (see `sparse`), and A is expanded to a dense one before
+//! the product.
 //!
 //! # wmma
 //! PTX leaves wmma's fragments open. Programs rely on load, mma and store agreeing, on every element of a fragment
@@ -38,13 +39,13 @@
 //! For the other shapes it is this module's own choice. Products read the first copy.
 //!
 //! # Numbers
-//! Products of f16, bf16, tf32 and fp8 are exact. How hardware adds them NVIDIA does not document; experiments on an
-//! H200 settle it (`product::add_aligned`), and results are equal to the bit on compute capability 9.0; older and newer tensor
+//! Products of f16, bf16, tf32 and fp8 are exact. NVIDIA does not document how hardware adds them; experiments on an H200
+//! settle it (`product::add_aligned`), and results are equal to the bit on compute capability 9.0; older and newer tensor
 //! cores keep other numbers of bits. 8-bit floats are added in one way by `mma` (`Plan::in_pairs`) and in another by `wgmma`
-//! (`wgmma::Precision`). Of `mma.m8n8k4` and of `mma.sp` with fp8 the sum is exact and rounded once, to nearest: compare with
-//! hardware within a bound. tf32 operands lose the 13 bits below their significand. NaN results are canonical in f16
-//! and f32. f64 is a chain of fused multiply-adds in the order of k, rounded as the instruction says. Integer sums are
-//! exact, then wrap, or clamp under `.satfinite`.
+//! (`wgmma::Precision`). For `mma.m8n8k4` and for `mma.sp` with fp8 the sum is exact and rounded once, to nearest: compare
+//! with hardware within a bound. tf32 operands lose the 13 bits below their significand. NaN results are canonical in f16 and
+//! f32. f64 is a chain of fused multiply-adds in the order of k, rounded as the instruction says. Integer sums are exact, then
+//! wrap, or clamp under `.satfinite`.
 
 mod access;
 mod layout;

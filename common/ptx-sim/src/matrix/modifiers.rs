@@ -1,4 +1,4 @@
-//! The modifiers of matrix instructions, and the shapes that go with a type of elements.
+//! The modifiers of matrix instructions, and the shapes that each element type has.
 
 use crate::scalar::{Rounding, Scalar};
 
@@ -29,15 +29,15 @@ pub(super) enum Major {
     Column,
 }
 
-/// What single-bit products are made of.
+/// Operation of single-bit products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum BitOp {
     Xor,
     And,
 }
 
-/// The modifiers of a matrix instruction, sorted by kind: ptxas takes the kinds in any order, and within a kind order
-/// counts.
+/// The modifiers of a matrix instruction, sorted by kind: ptxas takes the kinds in any order, but within a kind the
+/// order counts.
 #[derive(Default)]
 pub(super) struct Modifiers {
     pub(super) shape: Option<Shape>,
@@ -50,7 +50,7 @@ pub(super) struct Modifiers {
     pub(super) sparsity: Option<Sparsity>,
 }
 
-/// How the metadata of a sparse A may list the elements that are kept.
+/// Order in which the metadata of a sparse A may list the kept elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sparsity {
     AnyOrder,
@@ -91,7 +91,7 @@ impl Modifiers {
     }
 }
 
-/// What to call a known set of modifiers that does not exist together.
+/// Name of a set of known modifiers that does not exist together.
 pub(super) fn combination(modifiers: &[&str]) -> String {
     format!("combination `.{}`", modifiers.join("."))
 }
@@ -100,7 +100,7 @@ const fn shape(m: usize, n: usize, k: usize) -> Shape {
     Shape { m, n, k }
 }
 
-/// The shapes that `mma` has with such multiplicands.
+/// Shapes of `mma` for these multiplicands.
 pub(super) fn mma_shapes(multiplicand: Scalar) -> &'static [Shape] {
     match multiplicand.family() {
         Scalar::F16 => const { &[shape(8, 8, 4), shape(16, 8, 8), shape(16, 8, 16)] },
@@ -115,7 +115,7 @@ pub(super) fn mma_shapes(multiplicand: Scalar) -> &'static [Shape] {
     }
 }
 
-/// The shapes that `mma.sp` has with such multiplicands.
+/// Shapes of `mma.sp` for these multiplicands.
 pub(super) fn sparse_shapes(multiplicand: Scalar) -> &'static [Shape] {
     match multiplicand.family() {
         Scalar::F16 | Scalar::Bf16 => const { &[shape(16, 8, 16), shape(16, 8, 32)] },
@@ -127,7 +127,7 @@ pub(super) fn sparse_shapes(multiplicand: Scalar) -> &'static [Shape] {
     }
 }
 
-/// The shapes that `wmma` has with such multiplicands.
+/// Shapes of `wmma` for these multiplicands.
 pub(super) fn wmma_shapes(multiplicand: Scalar) -> &'static [Shape] {
     match multiplicand.family() {
         Scalar::F16 | Scalar::Bf16 | Scalar::S8 => const { &[shape(16, 16, 16), shape(8, 32, 16), shape(32, 8, 16)] },

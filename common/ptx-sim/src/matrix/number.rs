@@ -1,4 +1,4 @@
-//! Element types: their width, their decoding to the type that is computed in, and the encoding of results.
+//! Element types: their width, their decoding to the type of the computation, and the encoding of results.
 
 use crate::scalar::Scalar;
 use crate::scalar::half::{Bf16, F16, Half};
@@ -12,7 +12,7 @@ impl Scalar {
         Self::from_name(name).filter(|ty| elements.contains(ty))
     }
 
-    /// Elements handled as one: the bits of a word are never taken apart.
+    /// Number of elements handled as one: the bits of a word are never separated.
     pub(super) const fn elements_a_unit(self) -> usize {
         if matches!(self, Self::B1) { 32 } else { 1 }
     }
@@ -25,7 +25,7 @@ impl Scalar {
         }
     }
 
-    /// The two types that one instruction may mix as `.atype` and `.btype` are of one family.
+    /// Family of types: `.atype` and `.btype` of one instruction may differ within a family.
     pub(super) const fn family(self) -> Self {
         match self {
             Self::U8 => Self::S8,

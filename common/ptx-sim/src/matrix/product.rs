@@ -15,7 +15,7 @@ use crate::trace::FragmentLayout;
 pub(crate) struct Mma(Arc<Plan>);
 
 impl Mma {
-    /// From the modifiers after `mma` and, of a sparse one, the sparsity selector. The error names what is not known.
+    /// Parses the modifiers after `mma`; for a sparse one, with the sparsity selector. The error names the unknown part.
     pub(crate) fn parse_mma(modifiers: &[&str], selector: u64) -> Result<Self, String> {
         let found = Modifiers::parse(modifiers)?;
         let (Some(shape), &[a_major, b_major], &[d, a, b, c]) = (found.shape, &*found.majors, &*found.numbers) else {
@@ -42,7 +42,7 @@ impl Mma {
         Self::new(modifiers, &found, Spec { shape, fragments, d, a, b, c, arithmetic: Arithmetic::Float, sparse })
     }
 
-    /// From the modifiers after `wmma`, with or without `mma`. The error names what is not known.
+    /// Parses the modifiers after `wmma`, with or without `mma`. The error names the unknown part.
     pub(crate) fn parse_wmma(modifiers: &[&str]) -> Result<Self, String> {
         let rest = modifiers.strip_prefix(&["mma"]).unwrap_or(modifiers);
         let found = Modifiers::parse(rest)?;
@@ -65,7 +65,7 @@ impl Mma {
         )
     }
 
-    /// Settles the arithmetic, and shares one plan among all instructions of its kind.
+    /// Selects the arithmetic, and shares one plan among all instructions of its kind.
     fn new(modifiers: &[&str], found: &Modifiers, mut spec: Spec) -> Result<Self, String> {
         static PLANS: LazyLock<Mutex<HashMap<Spec, Arc<Plan>>>> = LazyLock::new(Mutex::default);
         let Modifiers { saturate, bit_op, popc, rounding, .. } = *found;
@@ -89,7 +89,7 @@ impl Mma {
         Ok(Self(Arc::clone(plan)))
     }
 
-    /// Which lane and register holds each element of A, B, C and D.
+    /// Lane and register of each element of A, B, C and D.
     pub(crate) fn layouts(&self) -> Vec<FragmentLayout> {
         let Spec { d, a, b, c, .. } = self.0.spec;
         let names = [("A", a), ("B", b), ("C", c), ("D", d)];
@@ -97,7 +97,7 @@ impl Mma {
         layouts.map(|((name, number), fragment)| fragment.layout(name, number)).collect()
     }
 
-    /// How many PTX registers d, a, b and c have: 64-bit ones for f64, otherwise 32-bit ones.
+    /// Number of PTX registers of d, a, b and c: 64-bit ones for f64, otherwise 32-bit ones.
     pub(crate) fn registers(&self) -> [usize; 4] {
         [&self.0.d, &self.0.a, &self.0.b, &self.0.c].map(|operand| operand.registers)
     }
@@ -107,7 +107,7 @@ impl Mma {
         self.0.spec.sparse.is_some()
     }
 
-    /// Floating-point operations of a lane's share; none of integers and bits. Of a sparse A, those with kept elements.
+    /// Floating-point operations of a lane's share; none for integers and bits. For a sparse A, those with kept elements.
     pub(crate) fn flops(&self) -> u32 {
         let Spec { shape: Shape { m, n, k }, arithmetic, .. } = self.0.spec;
         let k = self.0.spec.kept(k);
@@ -120,7 +120,8 @@ impl Mma {
         }
     }
 
-    /// All slices are as long as [`Mma::registers`] says; `metadata` is there if [`Mma::is_sparse`], and then may be invalid.
+    /// Executes the product. All slices have the lengths of [`Mma::registers`]; `metadata` is there if [`Mma::is_sparse`],
+    /// and then may be invalid.
     pub(crate) fn execute(
         &self,
         (a, metadata): (&[Lanes], Option<&Lanes>),
@@ -136,7 +137,7 @@ impl Mma {
         let places = places.as_deref();
         #[cfg(target_arch = "x86_64")]
         {
-            /// Eight sums are two registers, where the baseline takes four: a product of f16 by wmma takes 5 % less time.
+            /// Eight sums take two registers here, four in the baseline: a product of f16 by wmma takes 5 % less time.
             #[target_feature(enable = "avx2")]
             fn with_avx2(plan: &Plan, a: (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
                 plan.execute(a, b, c, d);
@@ -152,7 +153,7 @@ impl Mma {
     }
 }
 
-/// The C and D of a family of multiplicands that takes only one type.
+/// C and D of a family of multiplicands that takes only one type.
 fn accumulator_of(family: Scalar) -> Scalar {
     match family {
         Scalar::Bf16 | Scalar::Tf32 => Scalar::F32,
@@ -165,7 +166,7 @@ fn accumulator_of(family: Scalar) -> Scalar {
 enum Fragments {
     Mma,
     Wmma,
-    /// Four products: how A and B are laid out in the registers.
+    /// Four products: layouts of A and B in the registers.
     Quads(Major, Major),
 }
 
@@ -173,12 +174,12 @@ enum Fragments {
 pub(super) enum Arithmetic {
     /// Exact sums, rounded once to nearest.
     Float,
-    /// Sums as an H200 makes them ([`add_aligned`]). Every exponent of A and B is at least this.
+    /// Sums like those of an H200 ([`add_aligned`]). Every exponent of A and B is at least `least`.
     Aligned {
         least: i16,
     },
-    /// Of 8-bit floats in f32, as an H200 makes them of two products of f16: of the first two of each four elements of k, and of
-    /// the others on top of that. C is added to their sum.
+    /// Sums of 8-bit floats in f32, like those of an H200, which makes them of two products of f16: of the first two of each
+    /// four elements of k, and of the others on top of that. C is added to their sum.
     InPairs,
     Double(Rounding),
     Integer {
@@ -188,7 +189,7 @@ pub(super) enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// Of f16, bf16 and tf32.
+    /// Sums of f16, bf16 and tf32.
     pub(super) fn aligned(multiplicand: Scalar) -> Self {
         Self::Aligned { least: if multiplicand == Scalar::F16 { -14 } else { -126 } }
     }
@@ -207,10 +208,10 @@ struct Spec {
     sparse: Option<Sparse>,
 }
 
-/// Where in its row of a dense A each element of a sparse one stands, by [row, kept element].
+/// Position in its row of a dense A of each element of a sparse one, by [row, kept element].
 type Places<'a> = Option<&'a [u8]>;
 
-/// Elements of the largest A (of a sparse one, those kept), B and C there are, in floats (m32n8k16, m8n32k16, m16n16) …
+/// Elements of the largest A (of a sparse one, the kept ones), B and C, in floats (m32n8k16, m8n32k16, m16n16) …
 const FLOATS: [usize; 3] = [512, 512, 256];
 /// … and in integers (s4 m16n8k64, sparse s4 m16n8k128, m16n16).
 const INTEGERS: [usize; 3] = [1024, 1024, 256];
@@ -233,7 +234,7 @@ struct Plan {
     n: usize,
     /// In units: bits come by the word.
     k: usize,
-    /// From the A of one eight columns to that of the next.
+    /// Distance from the A of one eight columns to that of the next.
     a_step: usize,
     d: Operand,
     a: Operand,
@@ -246,7 +247,7 @@ impl Spec {
         matches!(self.fragments, Fragments::Quads(..))
     }
 
-    /// How many of `k` elements of a row A has.
+    /// Number of kept elements among `k` of a row of A.
     fn kept(self, k: usize) -> usize {
         if self.sparse.is_some() { k / 2 } else { k }
     }
@@ -420,7 +421,7 @@ impl Plan {
         self.d.scatter::<_, 1>(sums, d, |sum| u64::from(sum as u32));
     }
 
-    /// `sums` += A · B by [`add_aligned`], where a factor's exponent is at least `least`.
+    /// `sums` += A · B by [`add_aligned`]; each factor's exponent is at least `least`.
     #[inline(always)]
     fn multiply_aligned(&self, least: f64, a: &[f64], b: &[f64], sums: &mut [f64]) {
         let (mut powers_a, mut powers_b) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]]);
@@ -457,8 +458,8 @@ impl Plan {
 
 /// `sums` += a · B, of one row of A and eight columns, as the tensor cores of an H200 add: the products and C, all at once,
 /// lose the bits that lie more than log2(`kept_power`) bits below the largest exponent among them, and the rest is added
-/// exactly. A product's exponent is the sum of its factors', which stand beside the factors as [`power`]s. What is left to
-/// the caller is to cut the sum to an f32.
+/// exactly. A product's exponent is the sum of its factors', which are passed beside the factors as [`power`]s. The caller
+/// has to cut the sum to an f32.
 #[inline(always)]
 pub(super) fn add_aligned(
     kept_power: f64,
@@ -491,7 +492,7 @@ pub(super) fn add_aligned(
     }
 }
 
-/// The power of two that stands for a factor's exponent, which is at least that of `least`; zero for zero.
+/// The power of two of a factor's exponent, which is at least that of `least`; zero for zero.
 #[inline(always)]
 pub(super) fn power(value: f64, least: f64) -> f64 {
     if value == 0.0 { 0.0 } else { leading(value).max(least) }
@@ -508,7 +509,7 @@ pub(super) const fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// The power of two that a value's exponent stands for; infinite if it is not finite.
+/// The power of two of a value's exponent; infinite if it is not finite.
 fn leading(value: f64) -> f64 {
     f64::from_bits(value.to_bits() & f64::INFINITY.to_bits())
 }
@@ -541,7 +542,7 @@ impl Operand {
         }
     }
 
-    /// `decode` finds the element in the low bits of what it gets; the bits above are those of the next ones.
+    /// `decode` finds the element in the low bits of its argument; the bits above are those of the next ones.
     #[inline(always)]
     fn gather<T, const PARTS: usize>(&self, registers: &[Lanes], dense: &mut [T], decode: impl Fn(u64) -> T) {
         let places = self.indices.as_chunks::<PARTS>().0;

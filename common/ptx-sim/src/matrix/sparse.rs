@@ -1,4 +1,4 @@
-//! Sparse multiplicands: which elements of A its metadata says are kept (PTX ISA, "Sparse matrix storage" and "Matrix
+//! Sparse multiplicands: the kept elements of A, from its metadata (PTX ISA, "Sparse matrix storage" and "Matrix
 //! fragments for multiply-accumulate operation with sparse matrix A").
 //!
 //! A row of A is cut into chunks, of which half is kept: 2 of 4 elements of 16 or 8 bits, 2 of 4 pairs of 4-bit elements,
@@ -17,7 +17,7 @@ use super::layout::Lanes;
 use super::modifiers::Sparsity;
 use crate::scalar::Scalar;
 
-/// How an instruction's metadata is read. A has 16 rows.
+/// Format of an instruction's metadata. A has 16 rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sparse {
     element_bits: usize,
@@ -31,14 +31,14 @@ pub(super) struct Sparse {
 /// Metadata that PTX leaves undefined.
 #[derive(Clone, Debug)]
 pub(crate) struct InvalidMetadata {
-    /// Whose it is.
+    /// Lane that holds it.
     pub(crate) lane: usize,
     /// A sentence.
     pub(crate) message: String,
 }
 
 impl Sparse {
-    /// The error names a selector that there is none of.
+    /// The error names a selector that does not exist.
     pub(super) fn new(multiplicand: Scalar, k: usize, order: Sparsity, selector: u64) -> Result<Self, String> {
         let element_bits = multiplicand.bits() as usize;
         let mut sparse = Self { element_bits, k, order, first: 0 };

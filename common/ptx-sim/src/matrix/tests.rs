@@ -1,5 +1,5 @@
 //! Fragments are built here from the tables of the PTX ISA, written out case by case, and products are three plain
-//! loops: nothing is shared with what is tested. Values are small integers, so that every type is exact.
+//! loops: they share nothing with the tested code. Values are small integers, so that every type is exact.
 
 use half::{bf16, f16};
 
@@ -15,7 +15,7 @@ impl Random {
         (self.0 >> 33) % bound
     }
 
-    /// A value that `ty` has exactly. Products of 64 of them, summed, are exact in f16 too.
+    /// A value that `ty` represents exactly. Products of 64 of them, summed, are exact in f16 too.
     fn value(&mut self, ty: &str) -> i64 {
         match ty {
             "s8" => self.below(256) as i64 - 128,
@@ -108,7 +108,7 @@ type Table = fn(usize, usize) -> (usize, usize);
 /// A product of two elements.
 type Multiply = fn(i64, i64) -> i64;
 
-/// The registers of a fragment with `elements` a lane.
+/// The registers of a fragment with `elements` per lane.
 fn fragment(ty: &str, elements: usize, table: impl Fn(usize, usize) -> (usize, usize), matrix: &Matrix) -> Vec<Lanes> {
     pack(ty, elements, |lane, i| encode(ty, matrix.at(table(lane, i))))
 }
@@ -122,11 +122,11 @@ fn pack(ty: &str, elements: usize, bits: impl Fn(usize, usize) -> u64) -> Vec<La
     (0..elements / a_register).map(|register| std::array::from_fn(|lane| word(register, lane))).collect()
 }
 
-/// `mma.m….row.col` with these types and the tables of the PTX ISA, "Matrix Fragments for mma.…": elements a lane and
+/// `mma.m….row.col` with these types and the tables of the PTX ISA, "Matrix Fragments for mma.…": elements per lane and
 /// places.
 struct Case {
     shape: &'static str,
-    /// Each a, b and the accumulators that go with them.
+    /// Each a, b and their accumulators.
     types: &'static [[&'static str; 3]],
     a: (usize, Table),
     b: (usize, Table),
@@ -290,7 +290,7 @@ fn access(text: &str) -> WmmaAccess {
     WmmaAccess::parse(&text.split('.').collect::<Vec<_>>()).unwrap_or_else(|unknown| panic!("{text}: {unknown}"))
 }
 
-/// D's registers; those of the operands are checked to be as many as the instruction says.
+/// D's registers; the number of registers of each operand is checked.
 fn execute(mma: &Mma, a: &[Lanes], b: &[Lanes], c: &[Lanes]) -> Vec<Lanes> {
     // What was in D must not matter.
     let mut d = vec![[0xdead_beef; 32]; mma.registers()[0]];
@@ -389,7 +389,7 @@ fn mma_m8n8k4_is_four_products_in_every_layout() {
     }
 }
 
-/// A matrix in memory, and what `wmma.load` and `wmma.store` do with it.
+/// A matrix in memory, and its use by `wmma.load` and `wmma.store`.
 struct Memory {
     bytes: Vec<u8>,
     written: Vec<u32>,
@@ -842,7 +842,7 @@ fn sparse(text: &str, selector: u64) -> Result<Mma, String> {
     Mma::parse_mma(&text.split('.').collect::<Vec<_>>(), selector)
 }
 
-/// The registers of A, B and C are of the sizes that the instruction has; their contents do not matter.
+/// Registers of A, B and C in the sizes of the instruction; their contents do not matter.
 fn with_metadata(mma: &Mma, metadata: &Lanes) -> Result<(), (usize, String)> {
     let [d, a, b, c] = mma.registers().map(|count| vec![[0; 32]; count]);
     let mut d = d;

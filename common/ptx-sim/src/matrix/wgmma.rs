@@ -3,9 +3,9 @@
 //! and D, in fragments like those of `mma` with 16 rows, and all of B.
 //!
 //! # Tiles in shared memory
-//! A row of A, or a column of B, has 256 bits of k (of B, twice that where A is sparse). Memory is cut into chunks of 16 bytes:
-//! eight neighbours along k (*K-major*) or, of 16-bit elements, across it (*MN-major*, "transposed"). A descriptor says where the
-//! chunks are. With W bytes of the swizzle (16: none), `mn` the row of A or column of B, and the two offsets of the descriptor,
+//! A row of A, or a column of B, has 256 bits of k (for B, twice that if A is sparse). Memory is cut into chunks of 16 bytes:
+//! eight neighbours along k (*K-major*) or, for 16-bit elements, across it (*MN-major*, "transposed"). A descriptor locates the
+//! chunks. With W bytes of the swizzle (16: none), `mn` the row of A or column of B, and the two offsets of the descriptor,
 //! leading and stride:
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //!
 //! A swizzle exchanges the chunks within a line of W bytes: address bits 4 … 6 are XORed with bits 7 … 9 (128 bytes), 4 … 5
 //! with 7 … 8 (64), or 4 with 7 (32). These are bits of the address, so a tile begins at a multiple of 8 · W, unless the
-//! descriptor's base offset says by how many lines the pattern is shifted.
+//! descriptor's base offset gives the number of lines by which the pattern is shifted.
 
 use super::layout::{Fragment, Lanes};
 use super::modifiers::{BitOp, Modifiers, Shape, combination};
@@ -28,7 +28,7 @@ use crate::scalar::Scalar;
 use crate::scalar::half::{Bf16, F16, Half};
 use crate::trace::{FragmentLayout, ProductTile};
 
-/// Rows of A and D that one warp has.
+/// Rows of A and D per warp.
 const ROWS: usize = 16;
 
 /// Columns of D that a picture shows.
@@ -47,7 +47,7 @@ impl Descriptor {
         (self.0 >> bit & 0x3fff) << 4
     }
 
-    /// Where the tile begins in shared memory.
+    /// Start of the tile in shared memory.
     pub(crate) fn start(self) -> u64 {
         self.field(0)
     }
@@ -62,7 +62,7 @@ impl Descriptor {
         self.field(32)
     }
 
-    /// By how many lines of 128 bytes the pattern of the swizzle is shifted.
+    /// Number of lines of 128 bytes by which the pattern of the swizzle is shifted.
     pub(crate) fn base_offset(self) -> u64 {
         self.0 >> 49 & 7
     }
@@ -77,7 +77,7 @@ impl Descriptor {
         }
     }
 
-    /// Where the chunk is that a plain layout has at `address`.
+    /// Swizzled address of the chunk that a plain layout has at `address`.
     fn swizzled(self, address: u64) -> u64 {
         let line = (address >> 7).wrapping_sub(self.base_offset()) & (self.swizzle() / 16 - 1);
         address ^ line << 4
@@ -119,7 +119,7 @@ impl Tile {
         (0..outer).flat_map(move |at| (0..inner).map(move |chunk| (at, chunk)))
     }
 
-    /// Where a chunk is: `at` counts rows, or steps of k of an MN-major tile, `chunk` the chunks along the other axis.
+    /// Address of a chunk: `at` counts rows, or steps of k of an MN-major tile, `chunk` the chunks along the other axis.
     fn address(self, descriptor: Descriptor, at: usize, chunk: usize) -> u64 {
         let (at, chunk, width) = (at as u64, chunk as u64, descriptor.swizzle());
         let (mut across, mut along) = (descriptor.stride(), descriptor.leading());
@@ -131,12 +131,12 @@ impl Tile {
         descriptor.swizzled(descriptor.start() + offset)
     }
 
-    /// Bytes that it has.
+    /// Size in bytes.
     pub(crate) fn bytes(self) -> u64 {
         (self.extent * self.k / self.units() * 16) as u64
     }
 
-    /// The addresses of its chunks of 16 bytes, each with the first row or column and the first k that are there.
+    /// The addresses of its chunks of 16 bytes, each with its first row or column and its first k.
     pub(crate) fn addresses(self, descriptor: Descriptor) -> impl Iterator<Item = (u64, [usize; 2])> {
         self.chunks().map(move |(at, chunk)| {
             let elements = chunk * self.units();
@@ -145,7 +145,7 @@ impl Tile {
         })
     }
 
-    /// For a picture: where a warp's instruction at that step of a trace finds it.
+    /// For a picture: the tile of a warp's instruction at that step of a trace.
     pub(crate) fn shown(self, name: &'static str, descriptor: Descriptor, step: usize) -> ProductTile {
         let elements = self.number.elements_a_unit();
         let in_elements = |[at, k]: [usize; 2]| [at, k * elements];
@@ -164,7 +164,7 @@ impl Tile {
         }
     }
 
-    /// The first chunk outside shared memory of that size: its address, and the row or column and the k.
+    /// The first chunk outside shared memory of `bytes` bytes: its address, and the row or column and the k.
     pub(crate) fn outside(self, descriptor: Descriptor, bytes: u64) -> Option<(u64, [usize; 2])> {
         self.addresses(descriptor).find(|(address, _)| address + 16 > bytes)
     }
@@ -217,7 +217,7 @@ impl Tile {
 pub(crate) enum Dense {
     Floats {
         values: Vec<f64>,
-        /// What stands for their exponents ([`power`]).
+        /// Powers for their exponents ([`power`]).
         powers: Vec<f64>,
     },
     /// Integers, or words of bits.
@@ -250,13 +250,13 @@ fn least_exponent(number: Scalar) -> i16 {
     }
 }
 
-/// The place in a tile of eight columns at which a column is kept: the even ones come first, as a lane's two registers have
-/// them, so that accumulators move four lanes at a time.
+/// The position in a tile of eight columns of a stored column: the even ones come first, like a lane's two registers, so
+/// that accumulators move four lanes at a time.
 fn place(column: usize) -> usize {
     column % 2 * 4 + column / 2
 }
 
-/// How a warp adds the products of one instruction and C.
+/// Method by which a warp adds the products of one instruction and C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sums {
     /// All at once, cut below the largest exponent ([`add_aligned`]).
@@ -264,16 +264,16 @@ enum Sums {
     Integer {
         saturate: bool,
     },
-    /// The bits that A and B both have are counted.
+    /// Number of bits set in both A and B.
     Bits,
 }
 
-/// What is kept of products, and of their sum, which an f16 accumulator rounds to nearest.
+/// Precision of products, and of their sum, which an f16 accumulator rounds to nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Precision {
-    /// Of f16, bf16 and tf32: as much as `mma` keeps.
+    /// For f16, bf16 and tf32: the precision of `mma`.
     Full,
-    /// Of 8-bit floats: 13 bits below the largest exponent, and 13 bits of the sum's fraction. Found from the results of
+    /// For 8-bit floats: 13 bits below the largest exponent, and 13 bits of the sum's fraction. Found from the results of
     /// kernels on an H200, to the bit; random sums on an H200 confirm it.
     Short,
 }
@@ -281,7 +281,7 @@ enum Precision {
 /// Fraction bits that a short sum keeps.
 const SHORT: u32 = 13;
 
-/// An f32's bits without those of its fraction that a short sum does not have.
+/// An f32's bits without the fraction bits that a short sum lacks.
 fn shortened(bits: u64) -> u64 {
     bits & !((1 << (f32::MANTISSA_DIGITS - 1 - SHORT)) - 1)
 }
@@ -290,7 +290,7 @@ fn shortened(bits: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wgmma {
     columns: usize,
-    /// Of a dense A, in elements.
+    /// Depth of a dense A, in elements.
     k: usize,
     d: Scalar,
     a: Scalar,
@@ -300,7 +300,8 @@ pub(crate) struct Wgmma {
 }
 
 impl Wgmma {
-    /// From the modifiers after `wgmma.mma_async` and, of a sparse one, the sparsity selector. The error names what is not known.
+    /// Parses the modifiers after `wgmma.mma_async`; for a sparse one, with the sparsity selector. The error names the unknown
+    /// part.
     pub(crate) fn parse(modifiers: &[&str], selector: u64) -> Result<Self, String> {
         let found = Modifiers::parse(modifiers)?;
         let unknown = || combination(modifiers);
@@ -327,7 +328,7 @@ impl Wgmma {
         Ok(Self { columns: n, k, d, a, b, sums, sparse })
     }
 
-    /// How many PTX registers d, and an A that is not in shared memory, have.
+    /// Number of PTX registers of d, and of an A that is not in shared memory.
     pub(crate) fn registers(self) -> [usize; 2] {
         [self.columns / 2 / self.d.units_a_register(), 4]
     }
@@ -342,7 +343,7 @@ impl Wgmma {
         self.sparse.is_some()
     }
 
-    /// Whether the instruction says which signs A and B have.
+    /// Whether the instruction has signs for A and B.
     pub(crate) fn is_float(self) -> bool {
         self.d != Scalar::S32
     }
@@ -352,12 +353,12 @@ impl Wgmma {
         self.a.bits() == 16
     }
 
-    /// Products of one step of k that the warp's rows have with eight columns: what it costs, counted in `mma`s.
+    /// Products of the warp's rows with eight columns, one step of k each: the cost, counted in `mma`s.
     pub(crate) fn cost(self) -> u64 {
         self.columns as u64 / 8
     }
 
-    /// Floating-point operations of a lane's share; none of integers and bits. Of a sparse A, those with kept elements.
+    /// Floating-point operations of a lane's share; none for integers and bits. For a sparse A, those with kept elements.
     pub(crate) fn flops(self) -> u32 {
         let kept = if self.is_sparse() { self.k / 2 } else { self.k };
         if self.is_float() { (2 * ROWS * self.columns * kept / 32) as u32 } else { 0 }
@@ -373,7 +374,7 @@ impl Wgmma {
         Tile { number: self.b, extent: self.columns, k: self.depth(), mn_major }
     }
 
-    /// Bytes of host memory that A and B take, decoded.
+    /// Bytes of host memory of A and B, decoded.
     pub(crate) fn decoded_bytes(self) -> u64 {
         let each = if self.is_float() { 2 * size_of::<f64>() } else { size_of::<i32>() };
         ((4 * ROWS + self.columns) * self.depth() * each) as u64
@@ -384,17 +385,17 @@ impl Wgmma {
         self.k / self.a.elements_a_unit()
     }
 
-    /// Units of a row of A that are kept.
+    /// Number of kept units in a row of A.
     fn kept(self) -> usize {
         if self.is_sparse() { self.depth() / 2 } else { self.depth() }
     }
 
-    /// Which lane and register of a warp holds each element of D, of the first columns: the others go on as they do.
+    /// Lane and register of a warp for each element of D, of the first columns: the others continue the pattern.
     pub(crate) fn layout(self) -> FragmentLayout {
         Fragment::accumulator(ROWS, self.columns.min(DRAWN), self.d.units_a_register()).layout("D", self.d)
     }
 
-    /// Which lane and register of a warp holds each element of an A in registers; of a sparse one, those that are kept.
+    /// Lane and register of a warp for each element of an A in registers; for a sparse one, of the kept elements.
     pub(crate) fn layout_a(self) -> FragmentLayout {
         self.fragment_a().layout("A", self.a)
     }
@@ -443,7 +444,7 @@ impl Wgmma {
         if self.is_float() { Dense::floats(floats, self.a) } else { Dense::Integers(integers) }
     }
 
-    /// The rows of A that one of the four warps has.
+    /// The rows of A of one of the four warps.
     pub(crate) fn rows_of(self, a: &Dense, warp: usize) -> Dense {
         let range = warp * ROWS * self.kept()..(warp + 1) * ROWS * self.kept();
         match a {
@@ -454,7 +455,7 @@ impl Wgmma {
         }
     }
 
-    /// D = ±A · B, or ±A · B + D where `accumulate`, of one warp. `a` has its 16 rows, `d` its registers.
+    /// D = ±A · B, or ±A · B + D if `accumulate`, of one warp. `a` has its 16 rows, `d` its registers.
     pub(crate) fn multiply(
         self,
         (a, metadata): (Dense, Option<&Lanes>),
@@ -578,7 +579,7 @@ impl Wgmma {
         }
     }
 
-    /// `BITS`: those that both have are counted.
+    /// `BITS`: counts the bits set in both.
     #[inline(always)]
     fn integers<const BITS: bool>(
         self,

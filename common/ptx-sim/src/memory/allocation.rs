@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, O
 
 use crate::fault::Fault;
 
-/// A number of bytes in words.
+/// Formats a number of bytes in words.
 pub(crate) fn plural(bytes: u64) -> String {
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
-/// What an allocation is for.
+/// Purpose of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Requested by the host.
@@ -27,8 +27,8 @@ pub(crate) enum Role {
 /// The thread that asked for a block of the heap.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// Where it did, shared by all blocks of the place: the finding that it becomes if it is never freed, but for thread,
-    /// address and message.
+    /// Location of the request, shared by all blocks allocated there: the finding for a block that is never freed, without
+    /// thread, address and message.
     pub leak: Arc<Fault>,
     /// `blockIdx`.
     pub block: [u32; 3],
@@ -47,7 +47,7 @@ pub(crate) struct Allocation {
     pub origin: Option<Origin>,
     pub(super) freed: AtomicBool,
     words: Box<[UnsafeCell<u64>]>,
-    /// Which bytes were ever written; only in sanitised memory.
+    /// Bits of the bytes that were ever written; only in sanitised memory.
     written: Option<Bits>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Allocation {
 pub(crate) struct Bits(Box<[AtomicU64]>);
 
 impl Bits {
-    /// All of them 0; `None` where the host has no room.
+    /// A field of zeros; `None` if the host has no room.
     fn new(count: u64) -> Option<Self> {
         let words = Box::into_raw(zeroed_words(count.div_ceil(64))?);
         // SAFETY: a boxed slice of words, which atomic ones have the size and alignment of (each is aligned to eight bytes).
@@ -89,7 +89,7 @@ impl Bits {
 unsafe impl Sync for Allocation {}
 
 /// Eight words at a time. A vector move takes each aligned word as one, so these are eight relaxed loads or stores, which
-/// the compiler would not join: as assembly, where a data race with another worker is no matter of Rust's.
+/// the compiler would not combine: as assembly, where a data race with another worker is outside Rust's rules.
 #[cfg(target_arch = "x86_64")]
 mod words {
     use std::arch::asm;
@@ -110,7 +110,7 @@ mod words {
     }
 
     /// # Safety
-    /// As for [`load`].
+    /// Same as [`load`].
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(super) unsafe fn store(at: *mut u8, values: [u32; 8]) {
@@ -142,7 +142,7 @@ macro_rules! atomic_at {
 
 #[expect(clippy::useless_conversion, reason = "the macro has one body for four widths, and one of them is u64")]
 impl Allocation {
-    /// Zeroed memory; `None` where the host has no room. `sanitised`: what was written is kept track of.
+    /// Zeroed memory; `None` if the host has no room. `sanitised`: writes are tracked.
     pub(crate) fn new(
         base: u64,
         bytes: u64,
@@ -156,7 +156,7 @@ impl Allocation {
         Some(Self { base, bytes, label, role, origin, freed: AtomicBool::new(false), words, written })
     }
 
-    /// What remains of it when it has been freed, to name it when something reaches for it: all but its bytes.
+    /// Record of a freed allocation, to name it in late accesses: all but its bytes.
     pub(super) fn grave(&self) -> Self {
         Self {
             base: self.base,
@@ -190,7 +190,7 @@ impl Allocation {
     /// Writes the low `bytes` (1, 2, 4 or 8) of `value` at `offset`.
     ///
     /// # Safety
-    /// As for [`Self::load`].
+    /// Same as [`Self::load`].
     #[inline(always)]
     pub(crate) unsafe fn store(&self, offset: u64, bytes: u8, value: u64) {
         atomic_at!(self.at(offset), bytes, atomic => atomic.store(value as _, Ordering::Relaxed));
@@ -215,7 +215,7 @@ impl Allocation {
     /// Writes eight words at `offset`, each by itself atomic.
     ///
     /// # Safety
-    /// As for [`Self::load_words`].
+    /// Same as [`Self::load_words`].
     #[inline(always)]
     pub(crate) unsafe fn store_words<const AVX2: bool>(&self, offset: u64, values: [u32; 8]) {
         #[cfg(target_arch = "x86_64")]
@@ -232,7 +232,7 @@ impl Allocation {
     /// Replaces the value at `offset` by `new` of it, atomically; returns the old one.
     ///
     /// # Safety
-    /// As for [`Self::load`].
+    /// Same as [`Self::load`].
     pub(crate) unsafe fn update(&self, offset: u64, bytes: u8, new: impl Fn(u64) -> u64) -> u64 {
         atomic_at!(self.at(offset), bytes, atomic => {
             let mut old = atomic.load(Ordering::Relaxed);
@@ -246,7 +246,7 @@ impl Allocation {
         })
     }
 
-    /// Copies bytes out, whatever their alignment.
+    /// Copies bytes out, at any alignment.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
         debug_assert!(offset + into.len() as u64 <= self.bytes);
         let mut at = offset;
@@ -266,7 +266,7 @@ impl Allocation {
         self.written.as_ref()
     }
 
-    /// All bytes of the range count as written, or as not.
+    /// Marks all bytes of the range as written, or as unwritten.
     pub(crate) fn mark(&self, offset: u64, bytes: u64, written: bool) {
         let Some(bits) = &self.written else { return };
         let (first, last) = (offset.next_multiple_of(64), (offset + bytes) / 64 * 64);
@@ -280,7 +280,7 @@ impl Allocation {
         bits.fill(last, offset + bytes - last, |_| written);
     }
 
-    /// Bytes from `offset` on count as written where those of `source` do.
+    /// Marks bytes from `offset` on as written where those of `source` are.
     pub(crate) fn mark_like(&self, offset: u64, source: &Self, source_offset: u64, bytes: u64) {
         match (&self.written, &source.written) {
             (Some(to), Some(from)) => {
@@ -293,13 +293,13 @@ impl Allocation {
         }
     }
 
-    /// Copies bytes in, whatever their alignment.
+    /// Copies bytes in, at any alignment.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) {
         self.write_unmarked(offset, from);
         self.mark(offset, from.len() as u64, true);
     }
 
-    /// [`Self::write`] that leaves it to the caller to say which bytes count as written.
+    /// [`Self::write`], but the caller marks the written bytes.
     pub(crate) fn write_unmarked(&self, offset: u64, from: &[u8]) {
         debug_assert!(offset + from.len() as u64 <= self.bytes);
         let mut at = offset;
@@ -320,7 +320,7 @@ impl Allocation {
         self.freed.load(Ordering::Relaxed)
     }
 
-    /// How `address` lies to this allocation, in words: "16 bytes past the end of `out`".
+    /// Position of `address` relative to this allocation, in words: "16 bytes past the end of `out`".
     pub(crate) fn describe(&self, address: u64) -> String {
         let asked = self.origin.as_ref().map_or_else(String::new, |Origin { block, thread, .. }| {
             let ([bx, by, bz], [tx, ty, tz]) = (block, thread);
@@ -343,7 +343,7 @@ impl std::fmt::Debug for Allocation {
     }
 }
 
-/// Zeroed words, or `None` where the host has no room. Their pages are not touched yet.
+/// Zeroed words, or `None` if the host has no room. Their pages are not touched yet.
 fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
     let layout = std::alloc::Layout::array::<u64>(usize::try_from(count).ok()?).ok()?;
     if layout.size() == 0 {

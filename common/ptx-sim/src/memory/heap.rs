@@ -1,8 +1,8 @@
-//! The heap that `malloc` and `new` of a kernel take from: blocks that live from launch to launch until a kernel frees them.
+//! The heap for `malloc` and `new` of a kernel: blocks that live from launch to launch until a kernel frees them.
 //!
-//! A block is an [`Allocation`] with an address of its own, as a buffer of the host is, so that what goes past its end or
-//! comes too late is found as there. Launches look up buffers in a snapshot, which never changes; an address that is in none
-//! of them is looked up here.
+//! A block is an [`Allocation`] with an address of its own, like a buffer of the host, so that accesses past its end or
+//! after its release are found in the same way. Launches look up buffers in a snapshot, which never changes; an address that
+//! is in none of them is looked up here.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,9 +11,9 @@ use super::host_bytes;
 use super::table::{Addresses, Table};
 use crate::limits::{Ledger, Use};
 
-/// Bytes that all blocks of a device may have together: what CUDA reserves unless `cudaLimitMallocHeapSize` is set.
+/// Maximum bytes of all blocks of a device together: CUDA's reserve unless `cudaLimitMallocHeapSize` is set.
 pub const HEAP_BYTES: u64 = 8 << 20;
-/// Alignment of blocks, and what they are rounded up to when the heap's room is counted.
+/// Alignment of blocks, and granularity of the space that they take.
 const ALIGN: u64 = 16;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Heap {
     blocks: RwLock<Blocks>,
 }
 
-/// What a pointer that cannot be freed is.
+/// Reason why a pointer cannot be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadFree {
     /// A block that has been freed.
@@ -40,7 +40,7 @@ pub(crate) enum BadFree {
     NoBlock,
 }
 
-/// Bytes that a block takes of the heap: an empty one has an address too.
+/// Bytes of the heap for a block: an empty one has an address too.
 fn cost(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).max(ALIGN)
 }

@@ -30,21 +30,21 @@ impl DevicePtr {
     }
 }
 
-/// How much of a device's memory is in use. All in bytes but the last. The heap of kernels has room of its own
+/// Memory in use on a device. All in bytes but the last. The heap of kernels has room of its own
 /// ([`crate::HEAP_BYTES`]) and is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// Allocated now.
     pub in_use: u64,
-    /// The most that was ever allocated at a time.
+    /// Peak of `in_use`.
     pub peak: u64,
-    /// What the device has.
+    /// Memory of the device.
     pub total: u64,
     /// Number of live allocations.
     pub allocations: usize,
 }
 
-/// Why the host's request for memory cannot be met.
+/// Reason why the host's request for memory cannot be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -55,7 +55,7 @@ pub enum MemoryError {
         requested: u64,
         /// Bytes in use.
         in_use: u64,
-        /// Bytes the device has.
+        /// Bytes of the device.
         total: u64,
     },
     /// The host itself has no memory left to hold the device's.
@@ -67,10 +67,10 @@ pub enum MemoryError {
     /// The device and its launches would take more host memory than [`crate::DeviceConfig::memory_limit`].
     #[error("{message}")]
     Limit {
-        /// The limit, and what takes it.
+        /// The limit, and the request that exceeds it.
         message: String,
     },
-    /// The address was never that of an allocation.
+    /// The address never belonged to an allocation.
     #[error("{address:#x} is not an address of this device")]
     InvalidPointer {
         /// The address.
@@ -112,7 +112,7 @@ struct State {
     in_use: u64,
     peak: u64,
     live: usize,
-    /// What a launch gets, until an allocation comes or goes.
+    /// Snapshot for launches, until an allocation is added or removed.
     snapshot: Option<Arc<Snapshot>>,
 }
 
@@ -120,17 +120,17 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Memory {
     total: u64,
-    /// Which bytes were written is kept track of.
+    /// Whether writes are tracked.
     sanitised: bool,
     addresses: Arc<Addresses>,
     ledger: Arc<Ledger>,
-    /// What the host allocates.
+    /// Allocations of the host.
     state: RwLock<State>,
-    /// What kernels allocate.
+    /// Allocations of kernels.
     heap: Heap,
 }
 
-/// The allocations as a launch sees them, sorted by address.
+/// The allocations of a launch, sorted by address.
 pub(crate) type Snapshot = Vec<Arc<Allocation>>;
 
 impl Memory {
@@ -204,7 +204,7 @@ impl Memory {
         Ok(Arc::clone(allocation))
     }
 
-    /// The allocation that holds `bytes` bytes at `pointer`, and the offset there.
+    /// The allocation that holds `bytes` bytes at `pointer`, and the offset in it.
     pub(crate) fn range(&self, pointer: DevicePtr, bytes: u64) -> Result<(Arc<Allocation>, u64), MemoryError> {
         let allocation = self.find(pointer.0)?;
         let offset = pointer.0 - allocation.base;
@@ -220,7 +220,7 @@ impl Memory {
         self.sanitised
     }
 
-    /// What has been allocated and not freed.
+    /// Allocations that have not been freed.
     pub(crate) fn live(&self) -> Vec<Arc<Allocation>> {
         self.read_state().allocations.live().cloned().collect()
     }
@@ -245,12 +245,12 @@ impl Memory {
     }
 }
 
-/// Host memory that an allocation takes at most: its bytes, what a sanitiser knows of each, and what names it.
+/// Maximum host memory of an allocation: its bytes, a sanitiser's state of each, and its name.
 fn host_bytes(bytes: u64, sanitised: bool) -> u64 {
     bytes.saturating_add(if sanitised { bytes / 8 } else { 0 }).saturating_add(256)
 }
 
-/// Which allocation an address belongs to, or is nearest to.
+/// The allocation that contains an address, or is nearest to it.
 pub(crate) fn nearest(snapshot: &Snapshot, heap: &Heap, address: u64) -> Option<Arc<Allocation>> {
     let after = snapshot.partition_point(|allocation| allocation.base <= address);
     let before = after.checked_sub(1).map(|at| Arc::clone(&snapshot[at]));

@@ -10,7 +10,7 @@ use super::allocation::Allocation;
 /// Address of the first allocation.
 const FIRST: u64 = 0x7f00_0000_0000;
 
-/// Alignment of allocations, as `cudaMalloc` promises.
+/// Alignment of allocations, guaranteed by `cudaMalloc`.
 pub(super) const ALIGN: u64 = 256;
 
 /// Addresses left free between allocations, so that the end of one is not the start of the next.
@@ -20,7 +20,7 @@ pub(crate) const GAP: u64 = 64 << 30;
 /// The gap where addresses become scarce, after some 60 million allocations.
 const SMALL_GAP: u64 = 4096;
 
-/// Freed allocations whose addresses are still recognised.
+/// Number of freed allocations whose addresses are still recognised.
 const GRAVES: usize = 4096;
 
 /// Allocations by address: the live ones and the last [`GRAVES`] that were freed, without their bytes.
@@ -46,7 +46,7 @@ impl Table {
         self.by_base.range((Bound::Excluded(address), Bound::Unbounded)).next().map(|(_, found)| found)
     }
 
-    /// Marks an allocation as freed; false if it was before.
+    /// Marks an allocation as freed; false if it already was.
     pub(crate) fn bury(&mut self, allocation: &Allocation) -> bool {
         if allocation.freed.swap(true, Ordering::Relaxed) {
             return false;

@@ -5,7 +5,7 @@ use super::{code, count, lanes_in_words};
 use crate::hardware::BANKS;
 use crate::trace::{MemoryAccess, Round, Space, Trace};
 
-/// Rows that are drawn; what is beyond is only counted.
+/// Maximum rows drawn; the rest is only counted.
 const MAX_ROWS: usize = 40;
 const LEFT: f64 = 84.0;
 const COLUMN: f64 = (WIDTH - LEFT - 12.0) / BANKS as f64;

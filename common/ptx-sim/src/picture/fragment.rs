@@ -1,4 +1,4 @@
-//! Matrices as grids: which lane holds which element in which register.
+//! Matrices as grids: the lane and register of each element.
 
 use super::svg::{Svg, WIDTH};
 use super::{code, count};
@@ -8,9 +8,9 @@ const MARGIN: f64 = 12.0;
 /// Room for row numbers and operand names.
 const LABELS: f64 = 30.0;
 const GAP: f64 = 26.0;
-/// A cell that has room for lane and register beside each other.
+/// Width of a cell that has room for lane and register beside each other.
 const WIDE: f64 = 40.0;
-/// The lane that is marked, so that the eye can follow it through the operands.
+/// The marked lane, so that the eye can follow it through the operands.
 const MARKED: u8 = 0;
 
 pub(super) fn draw(trace: &Trace, site: &Site, warp: u32, matrix: &MatrixSite) -> String {
@@ -78,7 +78,7 @@ fn multiply(trace: &Trace, site: &Site, operands: &[FragmentLayout]) -> String {
     svg.finish(&format!("{heading}: fragments of {}", site.instruction), &format!("{what} {registers}."))
 }
 
-/// The rows of D, and of an A in registers, that one of four warps has.
+/// The rows of D, and of an A in registers, that belong to one of four warps.
 fn warpgroup(
     trace: &Trace,
     site: &Site,
@@ -181,7 +181,8 @@ fn numbered_grid(
     }
 }
 
-/// `ldmatrix` and `stmatrix`: the lane that gives a row's address stands left of it, those that hold it are in its cells.
+/// `ldmatrix` and `stmatrix`: the lane that gives a row's address stands left of it, the lanes that hold it are in its
+/// cells.
 fn rows(trace: &Trace, site: &Site, matrices: usize, transposed: bool, store: bool) -> String {
     let heading = trace.heading(site);
     let layout = |register: usize| FragmentLayout {

@@ -1,4 +1,4 @@
-//! A [`Trace`] as pictures: SVG files of at most 900 units' width, without scripts, readable on light and dark pages.
+//! A [`Trace`] as pictures: SVG files at most 900 units wide, without scripts, readable on light and dark pages.
 //!
 //! A picture follows the reader's system; inside a page of mdBook it follows the page's theme. The same trace gives the
 //! same bytes.
@@ -15,14 +15,14 @@ mod timeline;
 
 use crate::trace::{AccessKind, MemoryAccess, Site, Space, Trace};
 
-/// Which of the traced instructions a picture shows: the `nth` that fits the rest.
+/// Choice among the traced instructions: the `nth` that matches the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
     /// 1-based line of the CUDA source, or of the PTX where that has no line information.
     pub line: Option<u32>,
     /// Number of the warp in the block.
     pub warp: Option<u32>,
-    /// What the access does.
+    /// Kind of access.
     pub kind: Option<AccessKind>,
     /// From 1 on.
     pub nth: usize,
@@ -35,24 +35,24 @@ impl Default for Pick {
     }
 }
 
-/// Why there is nothing to draw.
+/// Reason why there is nothing to draw.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PictureError {
     /// The traced block executed no such instruction.
     #[error("{what}{}{}", others(.lines), truncated(*.missed))]
     Nothing {
-        /// What there is none of.
+        /// The requested thing.
         what: String,
-        /// The lines that have some, and how many.
+        /// Lines that have it, and their numbers of instructions.
         lines: Vec<(u32, usize)>,
         /// Instructions that came after the trace's end.
         missed: u64,
     },
-    /// There are fewer of them.
+    /// There are fewer of them than requested.
     #[error("there are only {found} of these, and number {nth} is asked for{}", truncated(*.missed))]
     Nth {
-        /// How many there are.
+        /// Their number.
         found: usize,
         /// The requested number, from 1 on.
         nth: usize,
@@ -78,7 +78,7 @@ fn truncated(missed: u64) -> String {
 }
 
 impl Trace {
-    /// Draws an access to global memory: which lane touches which bytes, and which 32-byte sectors are moved for them.
+    /// Draws an access to global memory: the bytes that each lane touches, and the 32-byte sectors that are moved for them.
     ///
     /// # Errors
     /// [`PictureError`] if no traced access fits `pick`.
@@ -86,7 +86,7 @@ impl Trace {
         self.access(pick, Space::Global).map(|access| sectors::draw(self, access))
     }
 
-    /// Draws an access to shared memory: which lane reads from which of the 32 banks, and which have to wait.
+    /// Draws an access to shared memory: the banks, out of 32, that each lane reads from, and the lanes that have to wait.
     ///
     /// # Errors
     /// [`PictureError`] if no traced access fits `pick`.
@@ -118,10 +118,10 @@ impl Trace {
         Ok(tile::draw_box(self, self.site_of(copy.step), copy))
     }
 
-    /// Draws the box of such a copy in its tensor, with what of it is outside; of im2col, the pixels that it gathers.
+    /// Draws the box of such a copy in its tensor, including any part outside; for im2col, the pixels that it gathers.
     ///
     /// # Errors
-    /// As [`Self::tile`].
+    /// Same as [`Self::tile`].
     pub fn tensor_box(&self, pick: &Pick) -> Result<String, PictureError> {
         let at = self.choose_step(pick, "bulk copy of a tensor's box", self.boxes.iter().map(|copy| copy.step))?;
         let copy = &self.boxes[at];
@@ -129,11 +129,11 @@ impl Trace {
         Ok(draw(self, self.site_of(copy.step), copy))
     }
 
-    /// Draws where a `wgmma.mma_async` finds the elements of A or B in shared memory, and how its descriptor leads there. Of
-    /// each warp's instruction A comes first, if it is in shared memory, and then B.
+    /// Draws the positions in shared memory of A's or B's elements for a `wgmma.mma_async`, and how its descriptor leads
+    /// there. For each warp's instruction A comes first, if it is in shared memory, and then B.
     ///
     /// # Errors
-    /// As [`Self::tile`].
+    /// Same as [`Self::tile`].
     pub fn operand(&self, pick: &Pick) -> Result<String, PictureError> {
         let steps = self.product_tiles.iter().map(|tile| tile.step);
         let at = self.choose_step(pick, "matrix of a wgmma in shared memory", steps)?;
@@ -145,14 +145,14 @@ impl Trace {
         &self.sites[self.steps[step].site as usize]
     }
 
-    /// The place of what `pick` names among things of those steps.
+    /// The index of the choice of `pick` among things of those steps.
     fn choose_step(&self, pick: &Pick, what: &str, steps: impl Iterator<Item = usize>) -> Result<usize, PictureError> {
         let all: Vec<_> = steps.map(|step| (self.steps[step].warp, self.site_of(step), None)).collect();
         self.choose(pick, what, &all)
     }
 
-    /// Draws the block's warps side by side: which lanes are active at which of the warp's instructions, where it waits at
-    /// a barrier or an mbarrier, and what copies and products it has under way. The trace should have all warps.
+    /// Draws the block's warps side by side: the active lanes of each of the warp's instructions, its waits at a barrier or
+    /// an mbarrier, and its copies and products under way. The trace should have all warps.
     ///
     /// # Errors
     /// [`PictureError`] if nothing was traced: the block or the warp does not exist.
@@ -177,7 +177,7 @@ impl Trace {
         self.choose(pick, &what, &sites).map(|at| all[at])
     }
 
-    /// The place of the one that `pick` names among `all`.
+    /// The index of the choice of `pick` among `all`.
     fn choose(&self, pick: &Pick, what: &str, all: &[(u32, &Site, Option<AccessKind>)]) -> Result<usize, PictureError> {
         let fits = |(warp, _, kind): &(u32, &Site, Option<AccessKind>)| {
             pick.warp.is_none_or(|asked| asked == *warp)
@@ -214,7 +214,7 @@ impl Trace {
     }
 }
 
-/// The line of CUDA, or the instruction where that is not known.
+/// The line of CUDA, or the instruction if the line is not known.
 fn code(site: &Site) -> &str {
     site.text.as_deref().filter(|text| !text.is_empty()).unwrap_or(&site.instruction)
 }

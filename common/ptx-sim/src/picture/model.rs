@@ -1,12 +1,12 @@
-//! The steps of a [`Trace`] side by side: each warp executes an instruction a step, all warps at once, and waits where it has
-//! to wait for another. It is what makes visible who waits for whom, whatever the order in which the simulator ran them.
+//! The steps of a [`Trace`] side by side: each warp executes one instruction per step, all warps at once, and waits where it
+//! has to wait for another. This shows which warp waits for which, whatever the order in which the simulator ran them.
 //!
-//! A warp that asks an mbarrier again and again waits there until the last of the phase's arrivals, and until the step after
-//! its copies were asked for: that they are complete at once is a part of the model, as that each instruction takes a step.
+//! A warp that polls an mbarrier waits there until the last of the phase's arrivals, and until the step after its copies
+//! were asked for: their immediate completion is a part of the model, like one step per instruction.
 
 use crate::trace::{AsyncEvent, AsyncStep, Grouped, Phase, Step, StepEvent, Trace};
 
-/// What a warp does from one step on.
+/// State of a warp from one step on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub start: usize,
@@ -20,7 +20,7 @@ pub(super) struct Wait {
     pub from: usize,
     pub to: usize,
     pub mask: u32,
-    /// At this mbarrier rather than at a barrier.
+    /// Phase, if they wait at an mbarrier rather than at a barrier.
     pub phase: Option<Phase>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Row {
     /// The next step.
     pub now: usize,
     pub exits: Option<usize>,
-    /// It asks an mbarrier in vain: which, and where it began to.
+    /// The mbarrier that it asks in vain, and the start of that.
     asking: Option<Asking>,
     groups: [Groups; 3],
 }
@@ -61,12 +61,12 @@ pub(super) struct Row {
 struct Asking {
     phase: Phase,
     from: usize,
-    /// Number of the row's steps before.
+    /// Number of the row's earlier steps.
     steps: usize,
     mask: u32,
 }
 
-/// Work of a warp that is waited for by groups, as places among its flights.
+/// Work of a warp that is waited for by groups, as indices of its flights.
 #[derive(Clone, Debug, Default)]
 struct Groups {
     open: Option<usize>,
@@ -74,13 +74,13 @@ struct Groups {
     committed: Vec<Option<usize>>,
 }
 
-/// A barrier that let threads go.
+/// A barrier that released threads.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     pub at: usize,
-    /// Rows of the warps that came.
+    /// Rows of the warps that arrived.
     pub rows: Vec<usize>,
-    /// The row of the last to come.
+    /// The row of the last arrival.
     pub last: usize,
     pub line: u32,
 }
@@ -91,14 +91,14 @@ pub(super) struct Model {
     pub length: usize,
 }
 
-/// The phases of an mbarrier, as far as the trace knows.
+/// The phases of an mbarrier, as far as they are traced.
 #[derive(Clone, Debug)]
 struct Object {
     mbarrier: u64,
-    /// The phase of the last event, and when the latest even and the latest odd phase were over.
+    /// The phase of the last event, and the ends of the latest even and the latest odd phase.
     odd: bool,
     ends: [usize; 2],
-    /// Flights (row and place there) that phases wait for, by parity, and those that a wait has completed.
+    /// Flights (row and index there) that phases wait for, by parity, and those that a wait has completed.
     flights: [Vec<(usize, usize)>; 2],
     landed: [Vec<(usize, usize)>; 2],
 }
@@ -116,7 +116,7 @@ impl Objects {
         &mut self.0[at]
     }
 
-    /// Something that a phase waits for has happened up to `time`.
+    /// Records an event up to `time` that a phase waits for.
     fn happens(&mut self, phase: Phase, time: usize) -> &mut Object {
         let object = self.of(phase.mbarrier);
         let end = &mut object.ends[usize::from(phase.odd)];
@@ -127,7 +127,7 @@ impl Objects {
     }
 }
 
-/// The lanes that a step is for: a jump concerns those that do not take it too.
+/// Lanes of a step: a jump concerns also those that do not take it.
 fn ran(step: &Step) -> u32 {
     if step.event == StepEvent::Branch { step.mask } else { step.active }
 }
@@ -202,7 +202,7 @@ pub(super) fn model(trace: &Trace) -> Model {
     Model { rows, marks, length }
 }
 
-/// Takes back the questions to an mbarrier that were in vain, and puts a wait in their place.
+/// Removes the vain queries of an mbarrier, and puts a wait in their place.
 fn ask(row: &mut Row, objects: &mut Objects, step: &Step, events: &[&AsyncStep]) {
     let question = events.iter().find_map(|event| match event.event {
         AsyncEvent::Asks { phase, over } => Some((phase, over)),
@@ -231,7 +231,7 @@ fn ask(row: &mut Row, objects: &mut Objects, step: &Step, events: &[&AsyncStep])
     }
 }
 
-/// What a step has to do with asynchronous work; it has been counted.
+/// Follows the step's part in asynchronous work; it has been counted.
 fn follow(rows: &mut [Row], index: usize, objects: &mut Objects, event: AsyncEvent, line: u32) {
     let row = &mut rows[index];
     let now = row.now;

@@ -1,4 +1,4 @@
-//! What a copy in im2col mode gathers: the pixels of each image, with the row of the box that each one is.
+//! Pixels that a copy in im2col mode gathers: those of each image, with their rows of the box.
 
 use super::svg::{Svg, WIDTH};
 use super::{code, count};
@@ -6,10 +6,10 @@ use crate::trace::{BoxCopy, Site, Space, Trace};
 
 const MARGIN: f64 = 12.0;
 const GAP: f64 = 26.0;
-/// Images next to each other; what is beyond is only counted.
+/// Maximum images next to each other; the rest is only counted.
 const MAX_PANELS: usize = 3;
 const MAX_CELL: f64 = 26.0;
-/// From this width on a cell has room for its number.
+/// Minimum width of a cell with a number.
 const LABELLED: f64 = 15.0;
 const HIGH: f64 = 320.0;
 

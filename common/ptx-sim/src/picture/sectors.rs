@@ -7,7 +7,7 @@ use super::{code, count, lanes_in_words};
 use crate::hardware::{LINE, SECTOR};
 use crate::trace::{AccessKind, MemoryAccess, Space, Touch, Trace};
 
-/// Lines that are drawn; what is beyond is only counted.
+/// Maximum lines drawn; the rest is only counted.
 const MAX_LINES: usize = 32;
 const LEFT: f64 = 104.0;
 /// Width of a byte.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Width of every picture.
 pub(super) const WIDTH: f64 = 884.0;
 
-/// What something drawn is, which gives its colours: name, property, on light pages, on dark ones.
+/// Roles of drawn things, which give their colours: name, property, on light pages, on dark ones.
 const ROLES: [(&str, &str, &str, &str); 29] = [
     ("paper", "fill", "#ffffff", "#14181d"),
     ("ink", "fill", "#1f2328", "#e6e9ec"),
@@ -48,7 +48,7 @@ const FONTS: &str = ".ptx-picture text{font:11px system-ui,'DejaVu Sans',sans-se
 pub(super) struct Svg {
     body: String,
     used: [bool; ROLES.len()],
-    /// How far down the picture reaches.
+    /// Height of the picture so far.
     pub y: f64,
 }
 
@@ -58,7 +58,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Text as XML has it. Control characters, which XML forbids, are left out.
+/// Text escaped for XML. Control characters, which XML forbids, are left out.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -84,7 +84,7 @@ pub(super) fn shortened(text: &str, count: usize) -> String {
 }
 
 impl Svg {
-    /// A picture with its heading: what is shown, the code, and what is to be seen.
+    /// A picture with its heading: the subject, the code, and a summary.
     pub(super) fn new(heading: &str, code: &str, summary: &[String]) -> Self {
         let mut svg = Self { body: String::new(), used: [false; ROLES.len()], y: 26.0 };
         svg.text("h ink", 12.0, svg.y, &shortened(heading, 100));
@@ -119,7 +119,7 @@ impl Svg {
         self.titled_rect(class, [x, y, width, height], "");
     }
 
-    /// A rectangle with a text that a browser shows when it is pointed at.
+    /// A rectangle with a tooltip.
     pub(super) fn titled_rect(&mut self, class: &str, place: [f64; 4], title: &str) {
         self.class(class);
         let [x, y, width, height] = place.map(number);
@@ -139,7 +139,7 @@ impl Svg {
             writeln!(self.body, r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"{shade}/>"#);
     }
 
-    /// A path of `M x y`, `L x y` … : the points are given in one go.
+    /// A path of `M x y`, `L x y` … : the points are given at once.
     pub(super) fn line(&mut self, class: &str, width: f64, points: &[[f64; 2]]) {
         self.class(class);
         let points = points.iter().zip(std::iter::once('M').chain(std::iter::repeat('L')));
@@ -147,7 +147,7 @@ impl Svg {
         let _ = writeln!(self.body, r#"<path class="{class} l" stroke-width="{}" d="{path}"/>"#, number(width));
     }
 
-    /// Squares with what their colours mean, in a row; moves `y` down.
+    /// Squares with the meanings of their colours, in a row; moves `y` down.
     pub(super) fn legend(&mut self, entries: &[(&str, &str)]) {
         let mut x = 12.0;
         self.y += 20.0;

@@ -1,4 +1,4 @@
-//! A box in its tensor: to the left the tensor with the box in it, to the right the box, with what of it is outside.
+//! A box in its tensor: to the left the tensor with the box in it, to the right the box, including any part outside.
 
 use super::svg::{Svg, WIDTH};
 use super::{code, count};
@@ -9,7 +9,7 @@ const MARGIN: f64 = 12.0;
 const WIDE: f64 = WIDTH / 2.0 - 90.0;
 const HIGH: f64 = 260.0;
 
-/// The part of a box along one dimension: its first coordinate, how far it reaches, and what of that is inside.
+/// The part of a box along one dimension: its first coordinate, its extent, and the range inside.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     first: i64,

@@ -1,4 +1,5 @@
-//! Tiles in shared memory as lines of 128 bytes, which is all 32 banks once: which chunk of 16 bytes is where.
+//! Tiles in shared memory as lines of 128 bytes, one word in each of the 32 banks: the position of each chunk of 16
+//! bytes.
 
 use super::svg::{Svg, WIDTH};
 use super::{code, count};
@@ -8,7 +9,7 @@ use crate::trace::{BoxCopy, ProductTile, Site, Space, Trace};
 const LINE: u64 = 128;
 const CHUNK: u64 = 16;
 const CHUNKS: u64 = LINE / CHUNK;
-/// Lines that are drawn; what is beyond is only counted.
+/// Maximum lines drawn; the rest is only counted.
 const MAX_LINES: usize = 32;
 const LEFT: f64 = 84.0;
 const COLUMN: f64 = (WIDTH - LEFT - 12.0) / CHUNKS as f64;
@@ -23,7 +24,7 @@ struct Cell {
     marked: bool,
 }
 
-/// Where the chunks of a box are.
+/// Draws the positions of a box's chunks.
 pub(super) fn draw_box(trace: &Trace, site: &Site, copy: &BoxCopy) -> String {
     let tensor = &copy.tensor;
     let heading = trace.heading(site);
@@ -77,7 +78,7 @@ pub(super) fn draw_box(trace: &Trace, site: &Site, copy: &BoxCopy) -> String {
     svg.finish(&format!("{heading}: a tile in shared memory"), &format!("{what} {found}"))
 }
 
-/// Where a product finds the chunks of A or B.
+/// Draws the positions of A's or B's chunks for a product.
 pub(super) fn draw_product(trace: &Trace, site: &Site, tile: &ProductTile) -> String {
     let heading = trace.heading(site);
     let ProductTile { name, element, extent: [extent, k], .. } = tile;
@@ -140,7 +141,7 @@ fn in_core(tile: &ProductTile, [mn, k]: [usize; 2]) -> bool {
     if tile.mn_major { mn == 0 && k < 8 } else { mn < 8 && k == 0 }
 }
 
-/// What the two offsets of a descriptor do.
+/// Effect of the two offsets of a descriptor.
 fn walk(tile: &ProductTile, axis: &str) -> String {
     let ProductTile { leading, stride, swizzle, mn_major, .. } = *tile;
     match (mn_major, swizzle) {
@@ -170,7 +171,7 @@ fn product(sizes: &[u32]) -> String {
     sizes.iter().map(u32::to_string).collect::<Vec<_>>().join(" × ")
 }
 
-/// What reading those chunks together comes to: a chunk takes four banks.
+/// Bank conflicts of reading those chunks together: a chunk takes four banks.
 fn ways(chunks: &[u64]) -> String {
     let mut banks = [0u32; CHUNKS as usize];
     chunks.iter().for_each(|at| banks[(at % LINE / CHUNK) as usize] += 1);
@@ -223,7 +224,7 @@ fn lines(svg: &mut Svg, trace: &Trace, cells: &[Cell], left: u64) {
     }
 }
 
-/// The variable and the offset where a line begins.
+/// The variable and the offset at the start of a line.
 fn label(trace: &Trace, line: u64) -> String {
     match trace.variable(Space::Shared, line * LINE) {
         Some(variable) => format!("+{}", line * LINE - variable.start),

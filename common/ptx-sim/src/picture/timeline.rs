@@ -1,5 +1,5 @@
-//! A block's warps side by side. A warp executes an instruction a step; at a barrier all wait for the last. Below a warp stands
-//! what it has under way: copies and products, from where it asks for them up to the wait that completes them.
+//! A block's warps side by side. A warp executes one instruction per step; at a barrier all wait for the last. Below a warp
+//! stands its work under way: copies and products, from the request up to the wait that completes them.
 
 use super::model::{Flight, FlightKind, Model, Row, model};
 use super::svg::{Svg, WIDTH};
@@ -8,15 +8,15 @@ use crate::trace::{Grouped, Phase, Space, Trace};
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
-/// Warps that are drawn; what is beyond is only counted.
+/// Maximum warps drawn; the rest is only counted.
 const MAX_WARPS: usize = 32;
-/// Flights of a warp that are drawn at the same step; what is beyond is only counted.
+/// Maximum flights of a warp drawn at the same step; the rest is only counted.
 const MAX_TRACKS: usize = 8;
 /// Height of one of them.
 const TRACK: f64 = 7.0;
-/// Least height of lanes that run, be it one: a single thread that makes all copies has to be seen.
+/// Minimum height of running lanes, even of one: a single thread that makes all copies has to be visible.
 const LEAST: f64 = 3.0;
-/// Shades of a lane that was active in a part of the instructions that one column stands for.
+/// Number of shades of a lane that was active in some of a column's instructions.
 const SHADES: u32 = 4;
 
 pub(super) fn draw(trace: &Trace) -> String {
@@ -178,7 +178,7 @@ fn tracks(flights: &[Flight]) -> Vec<Vec<Flight>> {
     tracks
 }
 
-/// The lanes that run, a band a lane: full where all that live do.
+/// The running lanes, one band per lane: full if all live lanes run.
 fn draw_steps(
     svg: &mut Svg,
     row: &Row,

@@ -1,8 +1,8 @@
 //! The approximate functions of f32 and f64 (`.approx`, `.full`).
 //!
-//! PTX bounds their error and fixes their special cases, not their bits: hardware interpolates in tables. Here they are
-//! the f64 function, rounded to nearest, which lies within every bound, and whose special cases (±0, ±∞, NaN,
-//! subnormals with and without `.ftz`) are those of the manual's tables.
+//! PTX bounds their error and fixes their special cases, not their bits: hardware interpolates in tables. Here each is
+//! the f64 function, rounded to nearest, which lies within every bound, and its special cases (±0, ±∞, NaN, subnormals
+//! with and without `.ftz`) are those of the manual's tables.
 
 use super::Mode;
 use super::double::nan;

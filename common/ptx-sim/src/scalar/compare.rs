@@ -129,7 +129,7 @@ fn float<F: Float>(cmp: Compare) -> Option<CompareFn> {
     })
 }
 
-/// The comparison `cmp` of two operands of `ty`, for a pair of one half; `None` where PTX has no such form.
+/// The comparison `cmp` of two operands of `ty`, for a pair of one half; `None` if PTX has no such form.
 pub fn compare(cmp: Compare, ty: Scalar) -> Option<CompareFn> {
     match ty {
         Scalar::U16 => unsigned::<u16>(cmp),

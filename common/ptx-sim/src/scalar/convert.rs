@@ -1,5 +1,5 @@
 //! `cvt` (PTX ISA, "Data Movement and Conversion Instructions: cvt"): every conversion decodes its source to an exact
-//! number and rounds that once. The few that kernels spend time in have shorter ways.
+//! number and rounds that once. The most frequent ones have shorter paths.
 
 use super::half::{Bf16, F16, Half};
 use super::int::Word;
@@ -7,22 +7,22 @@ use super::soft::{Finite, Format, Value, pack, round_to_integral, unpack};
 use super::{LaneFn, Mode, Rounding, Scalar, double, single};
 
 /// `Mode::immediate` of a `cvt` whose `Mode::saturate` stands for `.satfinite` (clamp at the largest finite number), not
-/// for `.sat` (clamp to [0, 1]). Only f16 and bf16 results have both; to the others it makes no difference.
+/// for `.sat` (clamp to [0, 1]). Only f16 and bf16 results have both; for the others it makes no difference.
 pub const SATFINITE: u32 = 1;
 
-/// A source: what its bits mean.
+/// A source: the meaning of its bits.
 trait Source {
-    /// NaN converts to integers in a way of its own.
+    /// Whether NaN converts to integers in a special way.
     const DOUBLE: bool = false;
-    /// Floating point; `.ftz` and integral rounding apply.
+    /// Whether it is floating point: `.ftz` and integral rounding apply.
     const FLOAT: bool = false;
     fn value(mode: Mode, raw: u64) -> Value;
 }
 
-/// A destination: how a number becomes its bits.
+/// A destination: its encoding of a number.
 trait Target {
-    /// Whether `.ftz` flushes an f32 source. Hardware (sm_90) does not on the way to 16 bits: `cvt.rp.ftz.f16.f32` of 2⁻¹⁴⁹
-    /// gives the least f16, not 0.
+    /// Whether `.ftz` flushes an f32 source. Hardware (sm_90) does not when converting to 16 bits: `cvt.rp.ftz.f16.f32` of
+    /// 2⁻¹⁴⁹ gives the least f16, not 0.
     const FLUSHES: bool = true;
     fn bits<S: Source>(mode: Mode, value: Value) -> u64;
 }
@@ -77,8 +77,8 @@ impl<H: Half> Source for H {
     }
 }
 
-/// What NaN becomes as an integer of `width` bits (PTX ISA, "cvt"): 0, but the highest bit alone if the source is f64
-/// or the destination has 64 bits.
+/// NaN as an integer of `width` bits (PTX ISA, "cvt"): 0, or only the highest bit if the source is f64 or the
+/// destination has 64 bits.
 fn nan_as_integer(width: u32, from_double: bool) -> u64 {
     if from_double || width == 64 { 1 << (width - 1) } else { 0 }
 }
@@ -241,8 +241,8 @@ fn small<F: Small>(source: Scalar) -> Option<LaneFn> {
     }
 }
 
-/// `cvt.….tf32.f32`. With `.rna`, ptxas adds half of the last place to the bits and cuts them, and only cuts what is not
-/// finite: so does this.
+/// `cvt.….tf32.f32`. With `.rna`, ptxas adds half of the last place to the bits and cuts them, and only cuts infinities
+/// and NaN; so does this.
 fn to_tf32(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     const CUT: u64 = !0x1fff;
     if mode.rounding == Rounding::NearestAway && !mode.saturate {
@@ -290,7 +290,7 @@ fn double_from_double(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     if f64::from_bits(a).is_nan() && !mode.saturate { double::nan(&[a]) } else { cvt::<Double, Double>(mode, a, 0, 0) }
 }
 
-/// `cvt.rn.f16.f32` without saturation takes the short way.
+/// `cvt.rn.f16.f32` without saturation takes the short path.
 fn half_from_single<H: Half>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     if mode.rounding != Rounding::Nearest || mode.saturate || mode.relu || mode.to_integral {
         return cvt::<H, Single>(mode, a, 0, 0);
@@ -298,7 +298,7 @@ fn half_from_single<H: Half>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     H::narrow(f32::from_bits(a as u32))
 }
 
-/// `cvt.rn.f16x2.f32` without saturation takes the short way.
+/// `cvt.rn.f16x2.f32` without saturation takes the short path.
 fn halves_from_singles<H: Half>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
     if mode.rounding != Rounding::Nearest || mode.saturate || mode.relu {
         return pack_halves::<H>(mode, a, b, 0);
@@ -306,7 +306,7 @@ fn halves_from_singles<H: Half>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
     H::narrow(single::operand(mode, a)) << 16 | H::narrow(single::operand(mode, b))
 }
 
-/// To f32 from a number that f64 holds: `.rn` takes the short way.
+/// To f32 from a number that f64 holds: `.rn` takes the short path.
 #[inline]
 fn single_from_exact(mode: Mode, x: f64) -> u64 {
     single::result(mode, single::flush_tiny(mode, single::narrow(mode.rounding, x), x))
@@ -317,7 +317,7 @@ fn single_from_word<T: Word + Into<f64>>(mode: Mode, a: u64, _: u64, _: u64) -> 
     single_from_exact(mode, T::of(a).into())
 }
 
-/// A NaN of f64 in a format with `exponent` and `mantissa` bits: quiet, its payload cut. An H200 makes it so; PTX leaves it
+/// A NaN of f64 in a format with `exponent` and `mantissa` bits: quiet, its payload truncated, as on an H200; PTX leaves it
 /// open.
 fn narrowed_nan(a: u64, exponent: u32, mantissa: u32) -> u64 {
     let payload = a >> (52 - mantissa) & ((1 << mantissa) - 1) | 1 << (mantissa - 1);
@@ -352,7 +352,7 @@ fn integral(rounding: Rounding, x: f32) -> f32 {
     }
 }
 
-/// `cvt.….s32.f32`: Rust's cast saturates and takes NaN to 0, as PTX has it.
+/// `cvt.….s32.f32`: Rust's cast saturates and converts NaN to 0, like PTX.
 fn s32_from_single(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     (integral(mode.rounding, single::operand(mode, a)) as i32).raw()
 }
@@ -387,10 +387,10 @@ fn to<D: Target>(source: Scalar) -> Option<LaneFn> {
     Some(f)
 }
 
-/// The conversion from `source` to `target`; `None` where PTX has no such form.
+/// The conversion from `source` to `target`; `None` if PTX has no such form.
 ///
 /// A pair takes its upper number from operand `a` and its lower one from `b`; a packed source is all in `a`. The result
-/// is zero-extended to 64 bits: where a signed one goes to a wider register, sign-extending it is the caller's.
+/// is zero-extended to 64 bits: if a signed one goes to a wider register, the caller sign-extends it.
 pub fn convert(target: Scalar, source: Scalar) -> Option<LaneFn> {
     let short: LaneFn = match (target, source) {
         (Scalar::F32, Scalar::F16) => single_from_f16,

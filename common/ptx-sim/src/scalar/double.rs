@@ -4,15 +4,15 @@
 use super::soft::{self, Format};
 use super::{Mode, Rounding};
 
-/// What an invalid operation gives.
+/// Result of an invalid operation.
 pub const NAN: u64 = super::soft::F64_NAN;
 
 const QUIET: u64 = 0x0008_0000_0000_0000;
 
 const NEGATIVE_ZERO: u64 = 1 << 63;
 
-/// The NaN that an operation on `operands` gives: the first NaN among them, made quiet, or [`NAN`] if there is none.
-/// PTX leaves the payload to the machine: everything the simulator says about it is here.
+/// The NaN result of an operation on `operands`: the first NaN among them, made quiet, or [`NAN`] if there is none. PTX
+/// leaves the payload to the machine: the simulator's choice is made here alone.
 #[inline]
 pub fn nan(operands: &[u64]) -> u64 {
     operands.iter().find(|&&x| f64::from_bits(x).is_nan()).map_or(NAN, |x| x | QUIET)
@@ -80,13 +80,13 @@ pub fn sqrt(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     }
 }
 
-/// `abs`: to the hardware an addition of the changed operand, which makes NaN quiet.
+/// `abs`: hardware adds the changed operand, which makes NaN quiet.
 #[inline]
 pub fn abs(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     add(mode, NEGATIVE_ZERO, a & !NEGATIVE_ZERO, 0)
 }
 
-/// `neg`: to the hardware an addition of the changed operand, which makes NaN quiet.
+/// `neg`: hardware adds the changed operand, which makes NaN quiet.
 #[inline]
 pub fn neg(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     add(mode, NEGATIVE_ZERO, a ^ NEGATIVE_ZERO, 0)

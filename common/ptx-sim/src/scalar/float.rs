@@ -1,10 +1,10 @@
-//! The table of floating-point arithmetic: which function computes an operation on a type.
+//! The table of floating-point arithmetic: the function for each operation and type.
 
 use super::half::{Bf16, F16, Half, pair};
 use super::soft::{Format, Value, unpack};
 use super::{LaneFn, Mode, Scalar, approx, double, half, single};
 
-/// What a floating-point instruction computes. `a`, `b`, `c` are its source operands in order.
+/// Computation of a floating-point instruction. `a`, `b`, `c` are its source operands in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FloatOp {
     /// `a + b`
@@ -54,7 +54,7 @@ pub enum FloatOp {
 }
 
 impl FloatOp {
-    /// How many operands it takes.
+    /// Number of operands.
     #[must_use]
     pub fn sources(self) -> usize {
         match self {
@@ -75,7 +75,7 @@ impl FloatOp {
     }
 }
 
-/// What `testp` asks (PTX ISA, "testp").
+/// Property that `testp` checks (PTX ISA, "testp").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FloatProperty {
     /// Neither infinite nor NaN.
@@ -222,7 +222,7 @@ fn both(f: LaneFn, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     f(mode, a >> 32, b >> 32, c >> 32) << 32 | f(mode, low(a), low(b), low(c))
 }
 
-/// The arithmetic of `op` on `ty`; `None` where PTX has no such form.
+/// The arithmetic of `op` on `ty`; `None` if PTX has no such form.
 pub fn float_op(op: FloatOp, ty: Scalar) -> Option<LaneFn> {
     match ty {
         Scalar::F32 => on_single(op),

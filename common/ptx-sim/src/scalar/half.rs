@@ -9,8 +9,8 @@ use super::{LaneFn, Mode};
 pub trait Half {
     /// The encoding.
     const FORMAT: Format;
-    /// What `.ftz` flushes is smaller: halfway from the greatest fraction below the least normal number to that number, so that
-    /// what rounds up to it, were the exponent without bound, is kept.
+    /// Threshold of `.ftz`: halfway from the greatest fraction below the least normal number to that number, so that a result
+    /// that would round up to it, with an unbounded exponent, is kept.
     const FLUSHED_BELOW: f32;
     /// Exact value. NaN stays NaN, of any payload.
     fn widen(bits: u64) -> f32;
@@ -107,8 +107,8 @@ pub fn operand<H: Half>(mode: Mode, raw: u64) -> f32 {
     H::widen(flush::<H>(mode, raw))
 }
 
-/// A result, from an f32 whose last bit may be sticky: `.sat`, `.relu`, `.ftz`, rounding to nearest, canonical NaN.
-/// As IEEE 754 has it when tininess is told after rounding, `.ftz` goes by what the result were with an exponent without bound.
+/// A result, from an f32 whose last bit may be sticky: `.sat`, `.relu`, `.ftz`, rounding to nearest, canonical NaN. As in IEEE
+/// 754 with tininess detected after rounding, `.ftz` looks at the result with an unbounded exponent.
 #[inline(always)]
 pub fn result<H: Half>(mode: Mode, x: f32) -> u64 {
     // Zero and one are representable, so clamping before rounding is clamping after it.
@@ -143,13 +143,13 @@ pub fn fma<H: Half>(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     result::<H>(mode, H::fused(operand::<H>(mode, a), operand::<H>(mode, b), operand::<H>(mode, c)))
 }
 
-/// `abs`: an addition to the hardware, so NaN becomes canonical.
+/// `abs`: hardware does an addition, so NaN becomes canonical.
 #[inline]
 pub fn abs<H: Half>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     result::<H>(mode, operand::<H>(mode, a).abs())
 }
 
-/// `neg`: an addition to the hardware, so NaN becomes canonical.
+/// `neg`: hardware does an addition, so NaN becomes canonical.
 #[inline]
 pub fn neg<H: Half>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     result::<H>(mode, -operand::<H>(mode, a))

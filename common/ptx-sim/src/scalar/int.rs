@@ -1,12 +1,12 @@
 //! Integer and bit arithmetic (PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions", and the
 //! extended-precision forms with their carry).
 //!
-//! The generic functions are lane functions as they stand: `int::add::<u32>` is what [`int_op`] returns for
-//! `add.u32`, and inlined into a loop over 32 lanes with a constant [`Mode`] it vectorises.
+//! The generic functions are lane functions themselves: `int::add::<u32>` is the result of [`int_op`] for `add.u32`,
+//! and inlined into a loop over 32 lanes with a constant [`Mode`] it vectorises.
 
 use super::{LaneFn, Mode, Scalar};
 
-/// What an integer instruction computes. `a`, `b`, `c` are its source operands in order.
+/// Computation of an integer instruction. `a`, `b`, `c` are its source operands in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOp {
     /// `a + b`; `.sat` clamps to the type's range.
@@ -114,7 +114,7 @@ pub enum IntOp {
 }
 
 impl IntOp {
-    /// How many operands it takes.
+    /// Number of operands.
     #[must_use]
     pub fn sources(self) -> usize {
         match self {
@@ -127,7 +127,7 @@ impl IntOp {
     }
 }
 
-/// How `prmt` reads its control operand (PTX ISA, "prmt").
+/// Meaning of `prmt`'s control operand (PTX ISA, "prmt").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum PrmtMode {
@@ -152,7 +152,7 @@ pub enum PrmtMode {
 pub trait Word: Copy + Ord + Default {
     /// Width.
     const BITS: u32;
-    /// The type has a sign.
+    /// Whether the type has a sign.
     const SIGNED: bool;
     /// All ones, whatever the sign.
     const ONES: Self;
@@ -334,14 +334,14 @@ pub fn mad24_hi<T: Word>(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     add::<T>(mode, mul24_hi::<T>(mode, a, b, 0), c, 0)
 }
 
-/// `div`. By zero: all ones. PTX leaves that to the machine; ptxas (13.0, sm_90) ends its division and its remainder
-/// alike with `d = ~b` for a zero `b`.
+/// `div`. By zero: all ones. PTX leaves that to the machine; ptxas (13.0, sm_90) ends both its division and its
+/// remainder with `d = ~b` for a zero `b`.
 #[inline]
 pub fn div<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     T::of(a).quotient(T::of(b)).map_or(T::ONES, |(quotient, _)| quotient).raw()
 }
 
-/// `rem`. By zero: all ones, as for [`div`].
+/// `rem`. By zero: all ones, like [`div`].
 #[inline]
 pub fn rem<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     T::of(a).quotient(T::of(b)).map_or(T::ONES, |(_, remainder)| remainder).raw()
@@ -413,14 +413,14 @@ pub fn cnot<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
     u64::from(T::of(a) == T::default())
 }
 
-/// `shl`; `b` is a `.u32` whatever the type.
+/// `shl`; `b` is always a `.u32`.
 #[inline]
 pub fn shl<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     let amount = b as u32;
     if amount < T::BITS { T::of(a << amount).raw() } else { 0 }
 }
 
-/// `shr`; `b` is a `.u32` whatever the type.
+/// `shr`; `b` is always a `.u32`.
 #[inline]
 pub fn shr<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     let amount = b as u32;
@@ -720,8 +720,8 @@ fn untyped<T: Word>(op: IntOp) -> Option<LaneFn> {
     Some(f)
 }
 
-/// The arithmetic of `op` on `ty`; `None` where PTX has no such form. Results narrower than the destination register
-/// come zero-extended.
+/// The arithmetic of `op` on `ty`; `None` if PTX has no such form. Results narrower than the destination register are
+/// zero-extended.
 pub fn int_op(op: IntOp, ty: Scalar) -> Option<LaneFn> {
     use IntOp::{Add, Max, Min};
     match ty {
@@ -753,8 +753,8 @@ pub fn int_op(op: IntOp, ty: Scalar) -> Option<LaneFn> {
 /// An extended-precision operation: `(carry in, a, b, c) -> (d, carry out)`. The executor passes `None` for the forms
 /// that read no carry (`add.cc`) and drops the carry of those that write none (`addc`).
 ///
-/// Hardware subtracts by adding the complement, so that the carry of a difference is set where nothing was borrowed: it
-/// shows where `addc` follows `sub.cc`, or `subc` follows `add.cc`.
+/// Hardware subtracts by adding the complement, so that the carry of a difference is set if nothing was borrowed: this
+/// is visible where `addc` follows `sub.cc`, or `subc` follows `add.cc`.
 pub type CarryFn = fn(Option<bool>, u64, u64, u64) -> (u64, bool);
 
 /// The operations that have `.cc` forms (PTX ISA, "Extended-Precision Integer Arithmetic Instructions").
@@ -770,7 +770,7 @@ pub enum CarryOp {
     MadHi,
 }
 
-/// The arithmetic of `op` on `ty` (32 and 64 bits); `None` where PTX has no such form.
+/// The arithmetic of `op` on `ty` (32 and 64 bits); `None` if PTX has no such form.
 pub fn carry_op(op: CarryOp, ty: Scalar) -> Option<CarryFn> {
     fn typed<T: Word>(op: CarryOp) -> CarryFn {
         match op {

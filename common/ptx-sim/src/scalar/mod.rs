@@ -1,4 +1,4 @@
-//! What one lane computes: PTX arithmetic as pure functions over raw bits, one table per family of opcodes.
+//! Computation of one lane: PTX arithmetic as pure functions over raw bits, one table per family of opcodes.
 //!
 //! The IEEE operations are exact in every rounding; [`soft`] defines them and LLVM's own software floating point checks
 //! them. Where PTX leaves a choice to the machine, one place makes it: NaN payloads of f64 in [`double::nan`], division
@@ -7,7 +7,7 @@
 //!
 //! Nothing here knows about warps, registers or memory. A [`LaneFn`] takes its operands as raw bits in the low part of
 //! a `u64` (upper bits are zero) and returns raw bits the same way. The executor has vectorised arms of its own for the
-//! instructions that kernels spend their time in; everything else, and every test of those arms, goes through here.
+//! most frequent instructions; everything else, and every test of those arms, goes through here.
 
 pub mod approx;
 pub mod compare;

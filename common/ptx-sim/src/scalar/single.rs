@@ -1,17 +1,17 @@
 //! Single precision (PTX ISA, "Floating-Point Instructions").
 //!
 //! Every result is rounded once: sums and products are formed in f64 without loss, or with a last bit that stands for
-//! what was lost ([`sum_to_odd`]), and only then narrowed. Quotients and roots of f32 operands cannot come closer to
-//! an f32 or a midpoint than 2⁻⁴⁹ relative, unless they are one; rounding them to f64 first does no harm either.
+//! the lost part ([`sum_to_odd`]), and only then narrowed. Quotients and roots of f32 operands cannot come closer to an
+//! f32 or a midpoint than 2⁻⁴⁹ relative, unless they are one; rounding them to f64 first does no harm either.
 
 // Inlined always: with a constant mode little is left of these functions, but they look big before that is known.
 
 use super::{Mode, Rounding};
 
-/// What every NaN result is (PTX ISA, "Floating-Point Instructions": the canonical NaN).
+/// Every NaN result (PTX ISA, "Floating-Point Instructions": the canonical NaN).
 pub const NAN: u32 = 0x7fff_ffff;
 
-/// The machine has a fused multiply-add that the compiler may use.
+/// Whether the machine has a fused multiply-add that the compiler may use.
 const HARDWARE_FMA: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
 /// `.ftz`: a subnormal number becomes zero of its sign.
@@ -43,8 +43,8 @@ pub fn result(mode: Mode, x: f32) -> u64 {
     u64::from(if mode.ftz { flush(bits) } else { bits })
 }
 
-/// `x` was rounded from `exact`, whose last bit may be sticky. If it is the least normal number, but would be smaller had the
-/// exponent no bound, it is tiny, and `.ftz` makes it zero: hardware flushes by the rule of IEEE 754, 7.5, "after rounding".
+/// `x` was rounded from `exact`, whose last bit may be sticky. If it is the least normal number, but would be smaller with an
+/// unbounded exponent, it is tiny, and `.ftz` makes it zero: hardware flushes by the rule of IEEE 754, 7.5, "after rounding".
 #[inline(always)]
 pub fn flush_tiny(mode: Mode, x: f32, exact: f64) -> f32 {
     const SCALE: f64 = (1u128 << 64) as f64;
@@ -64,10 +64,9 @@ pub fn unit(x: f32) -> f32 {
 
 macro_rules! sum_to_odd {
     ($name:ident, $float:ident, $bits:ident) => {
-        /// `a + b`, rounded to odd: to the neighbour whose last bit is one, unless the sum is exact. Rounding that to a
-        /// format with at least two bits less gives what rounding the exact sum would have (Boldo and Melquiond,
-        /// "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd"). No branches, so
-        /// that it vectorises.
+        /// `a + b`, rounded to odd: to the neighbour whose last bit is one, unless the sum is exact. Rounding that to a format
+        /// with at least two bits less gives the same as rounding the exact sum (Boldo and Melquiond, "Emulation of FMA and
+        /// correctly rounded sums: proved algorithms using rounding to odd"). No branches, so that it vectorises.
         ///
         /// Finite operands must be so small that nothing overflows; infinities and NaNs are all right.
         #[inline(always)]
@@ -196,13 +195,13 @@ pub fn sqrt(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     result(mode, root)
 }
 
-/// `abs`: an addition to the hardware, so NaN becomes canonical.
+/// `abs`: hardware does an addition, so NaN becomes canonical.
 #[inline]
 pub fn abs(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     result(mode, operand(mode, a).abs())
 }
 
-/// `neg`: an addition to the hardware, so NaN becomes canonical.
+/// `neg`: hardware does an addition, so NaN becomes canonical.
 #[inline]
 pub fn neg(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     result(mode, -operand(mode, a))

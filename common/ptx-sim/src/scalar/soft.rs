@@ -1,12 +1,13 @@
 //! IEEE arithmetic in integers, for any binary format and every rounding: the definition that the faster paths of this
-//! module are tested against, and the path of those that have no faster one (f64 with directed rounding, conversions).
+//! module are tested against, and the path of operations without a faster one (f64 with directed rounding,
+//! conversions).
 //!
 //! A finite number is `± significand × 2^exponent`. Operations produce an exact significand, or one so long that its
 //! lowest bit can stand for everything below it, and [`pack`] rounds once.
 
 use super::Rounding;
 
-/// What an invalid operation on f64 gives.
+/// Result of an invalid operation on f64.
 pub const F64_NAN: u64 = 0xfff8_0000_0000_0000;
 
 /// A binary floating-point encoding: sign, exponent, fraction from the top.
@@ -18,9 +19,9 @@ pub struct Format {
     pub fraction_bits: u32,
     /// Encoding of the largest finite value; infinity is the next one, where the format has it.
     pub largest: u64,
-    /// The format has infinities.
+    /// Whether the format has infinities.
     pub infinities: bool,
-    /// What every NaN result is, or `None` where the format has no NaN.
+    /// Every NaN result, or `None` if the format has no NaN.
     pub nan: Option<u64>,
 }
 
@@ -90,11 +91,11 @@ pub struct Finite {
 /// A decoded number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Not a number; payloads are of no use here.
+    /// Not a number; the payload is dropped.
     Nan,
     /// An infinity, true for the negative one.
     Infinite(bool),
-    /// Anything else.
+    /// Any finite number.
     Finite(Finite),
 }
 
@@ -116,8 +117,8 @@ pub fn unpack(format: Format, bits: u64) -> Value {
     })
 }
 
-/// Takes `shift` bits off the end of a significand: what is kept, and whether rounding adds one to it. A negative shift
-/// only appends zeros.
+/// Takes `shift` bits off the end of a significand: returns the rest, and whether rounding adds one to it. A negative
+/// shift only appends zeros.
 fn round_off(rounding: Rounding, negative: bool, significand: u128, shift: i32) -> (u128, bool) {
     let (kept, lost, half) = match shift {
         ..=0 => (significand << -shift, 0, 1),

@@ -1,4 +1,4 @@
-//! What the tests of this module share: operands that provoke, and LLVM's own software floating point to compare with.
+//! Helpers of this module's tests: tricky operands, and LLVM's own software floating point to compare with.
 
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, Round};
@@ -20,8 +20,8 @@ impl Random {
         x ^ x >> 31
     }
 
-    /// A number of `format` that provokes: any bits, few significant bits, magnitudes near one, near the ends of the
-    /// range, specials.
+    /// A tricky number of `format`: any bits, few significant bits, magnitudes near one, near the ends of the range,
+    /// specials.
     pub(super) fn number(&mut self, format: Format) -> u64 {
         let random = self.bits();
         let mask = format.sign() | (format.sign() - 1);
@@ -71,7 +71,7 @@ pub(super) enum Op {
     Fma,
 }
 
-/// What LLVM makes of it; `None` is NaN.
+/// Result of LLVM; `None` is NaN.
 pub(super) fn reference(op: Op, format: Format, rounding: Rounding, a: u64, b: u64, c: u64) -> Option<u64> {
     fn on<F: Float>(op: Op, round: Round, a: u64, b: u64, c: u64) -> Option<u64> {
         let [a, b, c] = [a, b, c].map(|x| F::from_bits(x.into()));

@@ -1,10 +1,10 @@
-//! The types that PTX computes with, each said once: its name, its width, what it counts as.
+//! The types of PTX, each defined once: its name, its width, its kind.
 
 /// Declares [`Scalar`]: variant, name without its dot, width in bits.
 macro_rules! types {
     ($($variant:ident $name:literal $bits:literal,)*) => {
-        /// A type as instructions and declarations name it (PTX ISA, "Types"): what a register holds, pairs of such, and
-        /// the elements of matrices.
+        /// A type as named by instructions and declarations (PTX ISA, "Types"): contents of a register, pairs of such, and
+        /// elements of matrices.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Scalar {
             $(#[doc = concat!("`.", $name, "`")] $variant,)*
@@ -20,7 +20,7 @@ macro_rules! types {
                 })
             }
 
-            /// Its name in PTX, without the dot.
+            /// Name in PTX, without the dot.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -119,7 +119,7 @@ impl Scalar {
         matches!(self, F16 | F16x2 | Bf16 | Bf16x2 | Tf32 | F32 | F32x2 | F64)
     }
 
-    /// How many numbers it holds.
+    /// Number of elements.
     #[must_use]
     pub fn elements(self) -> u32 {
         use Scalar::*;

@@ -1,7 +1,7 @@
 //! The video instructions (PTX ISA, "Scalar Video Instructions", "SIMD Video Instructions"): arithmetic on bytes and halves
 //! of 32-bit registers, with a second operation on a third operand.
 
-/// What is computed first.
+/// First operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoOp {
     /// `vadd`
@@ -30,7 +30,7 @@ pub enum VideoOp {
     },
 }
 
-/// How `vset` compares.
+/// Comparison of `vset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum VideoCompare {
@@ -42,7 +42,7 @@ pub enum VideoCompare {
     Ge,
 }
 
-/// The part of a register that an operand names.
+/// The part of a register that an operand selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Select {
     /// All of it.
@@ -83,10 +83,10 @@ impl Select {
     }
 }
 
-/// What a scalar video instruction does with its third operand.
+/// Operation of a scalar video instruction with its third operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Second {
-    /// There is none.
+    /// None.
     None,
     /// The sum with it.
     Add,
@@ -94,11 +94,11 @@ pub enum Second {
     Min,
     /// The larger of the two.
     Max,
-    /// The result becomes that part of it.
+    /// Inserts the result into that part of it.
     Merge(Select),
 }
 
-/// How far `vmad` shifts its result to the right.
+/// Right shift of `vmad`'s result.
 pub type Scale = u8;
 
 /// A video instruction.
@@ -106,7 +106,7 @@ pub type Scale = u8;
 pub enum Video {
     /// `vadd` … `vset`
     Scalar {
-        /// What is computed.
+        /// Computation.
         op: VideoOp,
         /// Whether d, a and b have a sign.
         signed: [bool; 3],
@@ -134,7 +134,7 @@ pub enum Video {
     },
     /// `vadd2` … `vset4`
     Simd {
-        /// What is computed; shifts are not.
+        /// Computation; never a shift.
         op: VideoOp,
         /// Elements: 2 or 4.
         count: u8,
@@ -142,7 +142,7 @@ pub enum Video {
         signed: [bool; 3],
         /// `.sat`
         saturate: bool,
-        /// For each element, which of the elements of a (from 0) and then b it comes from.
+        /// For each element, the index of its source among the elements of a (from 0) and then b.
         select: [[u8; 4]; 2],
         /// A bit for each element that is written, or added.
         mask: u8,

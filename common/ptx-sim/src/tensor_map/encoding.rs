@@ -1,9 +1,9 @@
-//! The fields of a map, their bytes, and the rules that they keep.
+//! The fields of a map, their bytes, and their rules.
 
 use super::{Interleave, OutsideFill, Swizzle, TENSOR_MAP_BYTES, TensorElement, TensorMapDescriptor, TensorWindow};
 use crate::ir::MapField;
 
-/// Dimensions that a tensor may have.
+/// Maximum dimensions of a tensor.
 pub(super) const DIMENSIONS: usize = 5;
 
 /// A map's fields.
@@ -11,7 +11,7 @@ pub(super) const DIMENSIONS: usize = 5;
 pub(crate) struct Map {
     pub(super) element: TensorElement,
     pub(super) rank: usize,
-    /// Of the first element.
+    /// Address of the first element.
     pub(crate) address: u64,
     pub(super) extents: [u64; DIMENSIONS],
     /// Bytes; the first is an element's.
@@ -23,7 +23,7 @@ pub(crate) struct Map {
     pub(super) window: Window,
 }
 
-/// What one copy moves.
+/// Elements that one copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
     Tiled([u32; DIMENSIONS]),
@@ -38,7 +38,7 @@ const STRIDES: usize = 72;
 const CORNERS: usize = 104;
 const CHANNELS: usize = 116;
 
-/// Places of what the word of kinds holds: first bit, and a mask.
+/// Bit fields of the word of kinds: first bit, and a mask.
 const ELEMENT: (u32, u32) = (0, 15);
 const RANK: (u32, u32) = (4, 7);
 const INTERLEAVE: (u32, u32) = (8, 3);
@@ -108,12 +108,12 @@ impl Map {
         u64::from(count) * self.element.size()
     }
 
-    /// Bytes within which chunks of 16 bytes change places; 16 if none does.
+    /// Bytes within which chunks of 16 bytes are exchanged; 16 if none are.
     pub(crate) fn swizzled_bytes(&self) -> u64 {
         self.swizzle.span().unwrap_or(16)
     }
 
-    /// Says which rule of `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` it breaks.
+    /// Checks the rules of `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`; the error names the broken one.
     fn check(&self) -> Result<(), String> {
         let Self { rank, interleave, swizzle, .. } = *self;
         let sliced = interleave != Interleave::None;
@@ -240,7 +240,7 @@ impl Map {
         bytes
     }
 
-    /// The map of those bytes; the error says why they are none.
+    /// Decodes a map from its bytes; the error says why they are invalid.
     pub(crate) fn decode(bytes: &[u8; TENSOR_MAP_BYTES]) -> Result<Self, String> {
         let word = |at: usize| u64::from_le_bytes(fixed(&bytes[at..at + 8]));
         let half = |at: usize| u16::from_le_bytes(fixed(&bytes[at..at + 2]));
@@ -297,7 +297,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Sets a field of a map's bytes; the error says what is wrong with the value.
+    /// Sets a field of a map's bytes; the error says why the value is invalid.
     pub(crate) fn replace(bytes: &mut [u8; TENSOR_MAP_BYTES], field: MapField, value: u64) -> Result<(), String> {
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         let word = value as u32;

@@ -1,4 +1,4 @@
-//! Tensor maps (`CUtensorMap`): what a bulk copy of a box of a tensor has to know of the tensor.
+//! Tensor maps (`CUtensorMap`): properties of a tensor that a bulk copy of a box needs.
 //!
 //! A map is 128 bytes, opaque to the kernel. The host makes one from a [`TensorMapDescriptor`]; a kernel may set its fields
 //! (`tensormap.replace`), also those of 128 zeros. The simulator's layout, little-endian:
@@ -18,8 +18,8 @@ pub(crate) use tile::Tile;
 /// Bytes of a map.
 pub const TENSOR_MAP_BYTES: usize = 128;
 
-/// A map as kernels get it: a `__grid_constant__ const CUtensorMap` parameter, or 128 bytes of global or constant memory that
-/// are aligned to 64.
+/// A map as passed to kernels: a `__grid_constant__ const CUtensorMap` parameter, or 128 bytes of global or constant memory
+/// that are aligned to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct TensorMap(pub(crate) [u8; TENSOR_MAP_BYTES]);
@@ -44,17 +44,17 @@ pub enum TensorElement {
     S64 = 5,
     F16 = 6,
     F32 = 7,
-    /// Subnormals become zeros.
+    /// f32 with subnormals flushed to zero.
     F32Ftz = 8,
     F64 = 9,
     Bf16 = 10,
-    /// f32 that is rounded to the 10 bits of mantissa that tensor cores look at.
+    /// f32 that is rounded to the 10 bits of mantissa that tensor cores use.
     Tf32 = 11,
     Tf32Ftz = 12,
 }
 
 impl TensorElement {
-    /// All of them, each at its number.
+    /// All types, each at its number.
     pub const ALL: [Self; 13] = [
         Self::U8,
         Self::U16,
@@ -71,7 +71,7 @@ impl TensorElement {
         Self::Tf32Ftz,
     ];
 
-    /// Its name, as PTX writes types.
+    /// Name in PTX.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl TensorElement {
         }
     }
 
-    /// Bytes of one.
+    /// Bytes of one element.
     #[must_use]
     pub fn size(self) -> u64 {
         match self {
@@ -109,10 +109,10 @@ impl TensorElement {
     }
 }
 
-/// Whether channels stand in slices of their own.
+/// Whether channels are in slices of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interleave {
-    /// They do not.
+    /// No slices.
     #[default]
     None,
     /// Slices of 16 bytes (NC/8HWC8 of 16-bit elements).
@@ -121,10 +121,10 @@ pub enum Interleave {
     Bytes32,
 }
 
-/// How a box lies in shared memory: chunks of 16 bytes change places, so that a column of them is in different banks.
+/// Layout of a box in shared memory: chunks of 16 bytes are exchanged, so that a column of them is in different banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Swizzle {
-    /// As it is.
+    /// No swizzling.
     #[default]
     None,
     /// Within 32 bytes: address bit 4 is flipped by bit 7.
@@ -136,7 +136,7 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    /// Bytes within which chunks change places; `None` without swizzling.
+    /// Bytes within which chunks are exchanged; `None` without swizzling.
     #[must_use]
     pub fn span(self) -> Option<u64> {
         match self {
@@ -147,7 +147,7 @@ impl Swizzle {
         }
     }
 
-    /// Where the byte at an address of shared memory goes.
+    /// Swizzled address of the byte at an address of shared memory.
     #[must_use]
     pub fn apply(self, address: u64) -> u64 {
         let chunks = self.span().map_or(0, |span| span / 16 - 1);
@@ -155,7 +155,7 @@ impl Swizzle {
     }
 }
 
-/// What stands where a box is outside its tensor.
+/// Contents of a box outside its tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutsideFill {
     /// Zeros.
@@ -165,16 +165,16 @@ pub enum OutsideFill {
     Nan,
 }
 
-/// What one copy moves.
+/// Elements that one copy moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorWindow {
-    /// A box of as many elements along each dimension, fastest first; 1 to 256.
+    /// A box with these numbers of elements along each dimension, fastest first; 1 to 256.
     Tiled(Vec<u32>),
     /// Pixels in the order in which a convolution visits them; the dimensions are C, W, H, D, N, without D or without H and D.
     Im2col {
-        /// Where the bounding box of pixels begins, along W, H, D.
+        /// Start of the bounding box of pixels, along W, H, D.
         lower: Vec<i32>,
-        /// Where it ends, counted from the last pixel.
+        /// End of the bounding box, counted from the last pixel.
         upper: Vec<i32>,
         /// Elements of each pixel; at most 256.
         channels: u32,
@@ -183,8 +183,8 @@ pub enum TensorWindow {
     },
 }
 
-/// A tensor in global memory and how copies take parts of it, as `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` take
-/// them. Dimensions are in order of their strides, fastest first.
+/// A tensor in global memory and the parts that copies move, with the parameters of `cuTensorMapEncodeTiled` and
+/// `cuTensorMapEncodeIm2col`. Dimensions are in order of their strides, fastest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMapDescriptor {
     /// Type of the elements.
@@ -195,16 +195,16 @@ pub struct TensorMapDescriptor {
     pub extents: Vec<u64>,
     /// Bytes from one element to the next along each dimension but the first, whose elements have no gaps.
     pub strides: Vec<u64>,
-    /// What one copy moves.
+    /// Elements that one copy moves.
     pub window: TensorWindow,
     /// Step between copied elements along each dimension, 1 to 8. That of the first dimension is ignored without
     /// interleaving.
     pub element_strides: Vec<u32>,
     /// Whether channels stand in slices.
     pub interleave: Interleave,
-    /// How a box lies in shared memory.
+    /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
-    /// What stands where a box is outside.
+    /// Contents of a box outside the tensor.
     pub fill: OutsideFill,
 }
 
@@ -236,10 +236,10 @@ impl TensorMapDescriptor {
         }
     }
 
-    /// Says which rule the descriptor breaks, if any.
+    /// Checks the rules of tensor maps.
     ///
     /// # Errors
-    /// [`TensorMapError`] with the rule.
+    /// [`TensorMapError`] with the broken rule.
     pub fn check(&self) -> Result<(), TensorMapError> {
         self.map().map(drop)
     }
@@ -247,7 +247,7 @@ impl TensorMapDescriptor {
     /// The map.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// Same as [`Self::check`].
     pub fn encode(&self) -> Result<TensorMap, TensorMapError> {
         Ok(TensorMap(self.map()?.encode()))
     }

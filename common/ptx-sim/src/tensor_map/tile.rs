@@ -1,4 +1,4 @@
-//! Which bytes of a tensor a copy of one of its boxes moves, and where they lie in shared memory.
+//! Bytes of a tensor that a copy of one of its boxes moves, and their positions in shared memory.
 
 use super::encoding::{DIMENSIONS, Map, Window};
 use super::{Interleave, OutsideFill, TensorElement};
@@ -10,18 +10,18 @@ pub(crate) struct Tile {
     pub(crate) map: Map,
     /// Coordinates of its first element.
     start: [i64; DIMENSIONS],
-    /// Of im2col: from the pixel that is visited to the one that is read.
+    /// Offset of im2col: from the pixel that is visited to the one that is read.
     offsets: [i64; 3],
 }
 
-/// What rows are written by.
+/// Granularity of writes to rows.
 const GRAIN: u64 = 16;
 
-/// Each half-word of what a map that fills with NaN puts outside the tensor.
+/// Each half-word of the NaN that a map fills in outside the tensor.
 const NAN: u16 = 0x7ff7;
 
 impl Tile {
-    /// The error says why the map is none for such a copy.
+    /// The error says why the map is unsuitable for such a copy.
     pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], im2col: bool) -> Result<Self, String> {
         if coordinates.len() != map.rank {
             return Err(format!("a tensor of {} dimensions, where the copy is one of {}", map.rank, coordinates.len()));
@@ -36,7 +36,7 @@ impl Tile {
         Ok(Self { map, start, offsets })
     }
 
-    /// Where in the tensor's rows it starts, unless channels are interleaved.
+    /// Start in the tensor's rows, unless channels are interleaved.
     pub(crate) fn first_byte(&self) -> Option<i64> {
         (self.map.interleave == Interleave::None).then(|| self.start[0] * self.map.element.size() as i64)
     }
@@ -46,7 +46,7 @@ impl Tile {
         sizes[at].div_ceil(self.map.element_strides[at]).into()
     }
 
-    /// Bytes of it in shared memory.
+    /// Bytes of the box in shared memory.
     pub(crate) fn bytes(&self) -> u64 {
         let rows = match self.map.window {
             Window::Tiled(sizes) => (1..self.map.rank).map(|at| self.count(sizes, at)).product(),
@@ -55,8 +55,8 @@ impl Tile {
         rows * self.map.inner_bytes()
     }
 
-    /// Calls `action` for runs of bytes that lie together: where they begin in the box without gaps or swizzling, where from
-    /// the tensor's first element on (`None`: outside the tensor), and how many.
+    /// Calls `action` for contiguous runs of bytes: their start in the box without gaps or swizzling, their offset from the
+    /// tensor's first element (`None`: outside the tensor), and their length.
     pub(crate) fn visit(&self, mut action: impl FnMut(u64, Option<u64>, u64)) {
         let map = &self.map;
         let rank = map.rank;
@@ -87,7 +87,7 @@ impl Tile {
         }
     }
 
-    /// Of im2col: the coordinates of each pixel that is read, in the order of the box's rows; none of other windows.
+    /// For im2col, the coordinates of each pixel that is read, in the order of the box's rows; empty for other windows.
     pub(crate) fn pixels(&self) -> impl Iterator<Item = [i64; DIMENSIONS]> {
         let (map, offsets, mut base) = (self.map, self.offsets, self.start);
         let (lower, upper, count) = match map.window {
@@ -117,8 +117,8 @@ impl Tile {
         })
     }
 
-    /// Calls `action` for each run of bytes that a copy to the tensor writes: where it begins in the box, where in the tensor, its
-    /// length. Rows are written by 16 bytes, the last of them whole: beyond the tensor's edge too, as on an H200.
+    /// Calls `action` for each run of bytes that a copy to the tensor writes: its start in the box, its start in the tensor, its
+    /// length. Rows are written in units of 16 bytes, the last of them whole: beyond the tensor's edge too, as on an H200.
     pub(crate) fn visit_stores(&self, mut action: impl FnMut(u64, u64, u64)) {
         let mut end = None; // of the run before, in the box and in the tensor
         self.visit(|dense, at, count| match at {
@@ -134,7 +134,7 @@ impl Tile {
         });
     }
 
-    /// A row along the first dimension: what is before the tensor, in it, and after it.
+    /// A row along the first dimension: the parts before the tensor, in it, and after it.
     fn row(&self, dense: u64, coordinates: [i64; DIMENSIONS], action: &mut impl FnMut(u64, Option<u64>, u64)) {
         let map = &self.map;
         let size = map.element.size();
@@ -162,17 +162,17 @@ impl Tile {
         }
     }
 
-    /// Where a byte of the box goes in shared memory, if the box begins at `at`.
+    /// Address in shared memory of a byte of the box, if the box begins at `at`.
     pub(crate) fn shared(&self, at: u64, dense: u64) -> u64 {
         self.map.swizzle.apply(at + dense)
     }
 
-    /// Whether chunks of 16 bytes change places.
+    /// Whether chunks of 16 bytes are exchanged.
     pub(crate) fn is_swizzled(&self) -> bool {
         self.map.swizzle.span().is_some()
     }
 
-    /// The tensor and where the box is in it; `name` is what the map's address is called.
+    /// The tensor and the position of the box in it; `name` stands for the map's address.
     pub(crate) fn shape(&self, name: String) -> TensorShape {
         let map = &self.map;
         let sizes = match map.window {
@@ -209,8 +209,8 @@ impl Tile {
         }
     }
 
-    /// What becomes of elements on their way to shared memory, as measured on an H200: those of tf32 are rounded, and subnormal
-    /// numbers are kept, also of the types with `ftz`.
+    /// Converts elements on their way to shared memory, as measured on an H200: those of tf32 are rounded, and subnormal
+    /// numbers are kept, also for the types with `ftz`.
     pub(crate) fn convert(&self, bytes: &mut [u8]) {
         if !matches!(self.map.element, TensorElement::Tf32 | TensorElement::Tf32Ftz) {
             return;

@@ -1,8 +1,8 @@
-//! Texture and surface objects: what the host describes, and what a coordinate of one reads.
+//! Texture and surface objects: the host's description of them, and the result of reading at a coordinate.
 //!
-//! No executor here: `sample` says which texels a coordinate takes and with what weights, `texel` what a texel's bytes mean.
-//! An object's texels lie in device memory, row after row, layer after layer, each row padded to 16 bytes. Hardware lays arrays
-//! out in tiles that NVIDIA does not document, so sectors that a profile counts for them are those of this layout.
+//! No executor here: `sample` finds the texels of a coordinate and their weights, `texel` decodes a texel's bytes. An object's
+//! texels lie in device memory, row after row, layer after layer, each row padded to 16 bytes. Hardware lays arrays out in
+//! tiles that NVIDIA does not document, so sectors that a profile counts for them are those of this layout.
 
 mod objects;
 mod sample;
@@ -15,13 +15,13 @@ pub(crate) use sample::{Coordinates, Footprint, MAX_TEXELS, corners, footprint};
 /// their layers last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Linear memory, which kernels index by `tex1Dfetch` only: no filter, no address modes, and 0 past its end.
+    /// Linear memory, which kernels index with `tex1Dfetch` only: no filter, no address modes, and 0 past its end.
     Linear(u32),
     /// `cudaArray` of one dimension.
     OneD(u32),
-    /// Of two.
+    /// `cudaArray` of two dimensions.
     TwoD(u32, u32),
-    /// Of three.
+    /// `cudaArray` of three dimensions.
     ThreeD(u32, u32, u32),
     /// Layers of one dimension.
     OneDLayered(u32, u32),
@@ -30,7 +30,7 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Width, height and depth; 1 along an axis that it does not have.
+    /// Width, height and depth; 1 along a missing axis.
     pub(crate) fn size(self) -> [u32; 3] {
         match self {
             Self::Linear(width) | Self::OneD(width) | Self::OneDLayered(width, _) => [width, 1, 1],
@@ -47,7 +47,7 @@ impl Extent {
         }
     }
 
-    /// Width, height, depth and layers that a device of compute capability 9.0 has at most (CUDA C++ Programming Guide,
+    /// Maximum width, height, depth and layers on a device of compute capability 9.0 (CUDA C++ Programming Guide,
     /// "Technical Specifications per Compute Capability").
     fn limits(self) -> [u32; 4] {
         match self {
@@ -108,7 +108,7 @@ impl Geometry {
         matches!(self, Self::OneDLayered | Self::TwoDLayered)
     }
 
-    /// Coordinates but for the layer.
+    /// Coordinates without the layer.
     pub(crate) fn dimensions(self) -> usize {
         match self {
             Self::OneD | Self::OneDLayered => 1,
@@ -118,7 +118,7 @@ impl Geometry {
     }
 }
 
-/// What the bits of a channel mean.
+/// Meaning of a channel's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelKind {
     /// Unsigned integers.
@@ -129,14 +129,14 @@ pub enum ChannelKind {
     Float,
 }
 
-/// What a texel is made of. A channel that is lacking reads as 0, the fourth as 1.
+/// Format of a texel. A missing channel reads as 0, the fourth as 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TexelFormat {
     /// 1, 2 or 4.
     pub channels: u8,
-    /// Of a channel: 8, 16 or 32.
+    /// Bits of a channel: 8, 16 or 32.
     pub bits: u8,
-    /// What they mean.
+    /// Meaning of the bits.
     pub kind: ChannelKind,
 }
 
@@ -148,7 +148,7 @@ impl TexelFormat {
     }
 }
 
-/// Which texels a coordinate reads.
+/// Texels that a coordinate reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
     /// The one that it lies in.
@@ -158,7 +158,7 @@ pub enum Filter {
     Linear,
 }
 
-/// What a coordinate outside an object reads, along one axis.
+/// Behaviour of a coordinate outside an object, along one axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressMode {
     /// The texel at the other end on, periodically. With coordinates in texels the same as `Clamp`.
@@ -172,85 +172,85 @@ pub enum AddressMode {
     Border,
 }
 
-/// How a texture is read (`cudaTextureDesc`).
+/// Sampling of a texture (`cudaTextureDesc`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sampling {
-    /// Which texels a coordinate reads.
+    /// Texels that a coordinate reads.
     pub filter: Filter,
-    /// What is beyond the edges, by axis.
+    /// Behaviour beyond the edges, by axis.
     pub address: [AddressMode; 3],
-    /// Coordinates go from 0 to 1 along each axis, not from 0 to the number of texels.
+    /// Whether coordinates go from 0 to 1 along each axis, not from 0 to the number of texels.
     pub normalised_coordinates: bool,
-    /// Integers of 8 and 16 bits are read as floats from 0 or -1 to 1 (`cudaReadModeNormalizedFloat`).
+    /// Whether integers of 8 and 16 bits are read as floats from 0 or -1 to 1 (`cudaReadModeNormalizedFloat`).
     pub normalised_float: bool,
     /// The border's colour.
     pub border: [f32; 4],
 }
 
-/// What a texture is.
+/// Description of a texture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextureDescriptor {
-    /// Its shape.
+    /// Shape.
     pub extent: Extent,
-    /// Its texels.
+    /// Format of its texels.
     pub format: TexelFormat,
-    /// How it is read.
+    /// Sampling.
     pub sampling: Sampling,
-    /// What diagnostics call it.
+    /// Name in diagnostics.
     pub label: String,
 }
 
-/// What a surface is.
+/// Description of a surface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurfaceDescriptor {
-    /// Its shape; not [`Extent::Linear`].
+    /// Shape; not [`Extent::Linear`].
     pub extent: Extent,
-    /// Its texels.
+    /// Format of its texels.
     pub format: TexelFormat,
-    /// What diagnostics call it.
+    /// Name in diagnostics.
     pub label: String,
 }
 
-/// A texture or surface of a device, as kernels take it: `cudaTextureObject_t` or `cudaSurfaceObject_t`.
+/// A texture or surface of a device, as passed to kernels: `cudaTextureObject_t` or `cudaSurfaceObject_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectHandle(pub u64);
 
-/// Why the host cannot have or use a texture or surface.
+/// Reason why the host cannot have or use a texture or surface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// What was asked for does not exist on hardware.
+    /// The requested object does not exist on hardware.
     #[error("`{label}`: {message}")]
     Invalid {
-        /// What the object was to be called.
+        /// Requested label of the object.
         label: String,
-        /// What does not go together.
+        /// The conflicting properties.
         message: String,
     },
-    /// It has no place in memory.
+    /// There is no memory for it.
     #[error(transparent)]
     Memory(#[from] crate::MemoryError),
-    /// The handle is no object's, or no longer.
+    /// The handle belongs to no object, or no longer.
     #[error("{:#x} is not the handle of {expected}", handle.0)]
     Handle {
         /// The handle.
         handle: ObjectHandle,
-        /// What it should have been.
+        /// Expected kind of object.
         expected: &'static str,
     },
-    /// There are not as many bytes as the object has.
+    /// The number of bytes does not match the object.
     #[error("{given} bytes for `{label}`, which has {expected}")]
     Size {
         /// The object.
         label: String,
-        /// Bytes that were given.
+        /// Number of bytes passed.
         given: u64,
         /// Bytes of all its texels.
         expected: u64,
     },
 }
 
-/// Says what is wrong with a shape and a format.
+/// Checks a shape and a format; the error describes the problem.
 fn check(extent: Extent, format: TexelFormat, sampling: Option<&Sampling>) -> Result<(), String> {
     let TexelFormat { channels, bits, kind } = format;
     if !matches!(channels, 1 | 2 | 4) || !matches!(bits, 8 | 16 | 32) || bits == 8 && kind == ChannelKind::Float {

@@ -1,4 +1,4 @@
-//! The objects of a device by their handles.
+//! The objects of a device, by their handles.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{Extent, ObjectError, ObjectHandle, Sampling, TexelFormat};
 /// The first handle: no address of device memory, and no small number.
 const FIRST: u64 = 0x0001_7e00_0000;
 
-/// Destroyed objects that are still recognised.
+/// Maximum number of destroyed objects that are still recognised.
 const GRAVES: usize = 4096;
 
 /// A texture or a surface. A texture may share the memory of a surface.
@@ -19,7 +19,7 @@ pub(crate) struct Object {
     pub format: TexelFormat,
     /// Address of the first texel.
     pub base: u64,
-    /// The memory is the object's own, and goes with the last one that lies in it.
+    /// Whether the memory is the object's own, to be freed with the last object in it.
     pub owned: bool,
     pub label: Arc<str>,
 }
@@ -52,7 +52,7 @@ impl Object {
         self.base + at * Self::pitch(self.extent, self.format)
     }
 
-    /// Says what is wrong with its shape, format and sampling.
+    /// Checks its shape, format and sampling; the error describes the problem.
     pub(crate) fn check(&self) -> Result<(), ObjectError> {
         let sampling = match &self.kind {
             ObjectKind::Texture(sampling) => Some(sampling),
@@ -70,15 +70,15 @@ impl Object {
     }
 }
 
-/// What a handle stands for.
+/// Entry of a handle.
 #[derive(Clone, Debug)]
 pub(crate) enum Slot {
     Live(Arc<Object>),
-    /// Destroyed: what it was called.
+    /// Destroyed object, with its label.
     Gone(Arc<str>),
 }
 
-/// The objects of a device. A launch has those of its beginning.
+/// The objects of a device. A launch has those that existed when it began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
     slots: BTreeMap<u64, Slot>,
@@ -99,7 +99,7 @@ impl Objects {
         ObjectHandle(handle)
     }
 
-    /// Removes a live object; true if its memory is to go too.
+    /// Removes a live object; true if its memory is to be freed too.
     pub(crate) fn remove(&mut self, handle: u64) -> Option<(Arc<Object>, bool)> {
         let Some(Slot::Live(object)) = self.slots.get(&handle) else { return None };
         let object = Arc::clone(object);

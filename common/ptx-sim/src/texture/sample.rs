@@ -1,16 +1,16 @@
-//! Which texels a coordinate reads, and what they become together (CUDA C++ Programming Guide, "Texture Fetching").
+//! Texels that a coordinate reads, and their combination (CUDA C++ Programming Guide, "Texture Fetching").
 
 use super::texel::{Texel, border, is_float, texel};
 use super::{AddressMode, Filter, Object, Sampling};
 
-/// Texels that a filter takes at most.
+/// Maximum texels of a filter.
 pub(crate) const MAX_TEXELS: usize = 8;
 
 /// The coordinates of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Coordinates {
     Float([f32; 3]),
-    /// Numbers of texels.
+    /// Texel indices.
     Integer([i32; 3]),
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Weighted {
     pub weight: f64,
 }
 
-/// The texels that a read takes.
+/// The texels of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Footprint {
     pub texels: [Weighted; MAX_TEXELS],
     pub count: usize,
-    /// What is read beyond the border.
+    /// Texel beyond the border.
     outside: Texel,
 }
 
@@ -47,7 +47,7 @@ fn resolve(mode: AddressMode, at: i64, size: u32) -> Option<u32> {
     Some(found as u32)
 }
 
-/// Whole part of a coordinate in texels. Beyond 2⁴⁰ all are alike; NaN is 0.
+/// Whole part of a coordinate in texels. All beyond 2⁴⁰ are equal; NaN is 0.
 fn whole(coordinate: f64) -> i64 {
     coordinate.floor().clamp(-1e12, 1e12) as i64
 }
@@ -60,7 +60,7 @@ fn neighbours(coordinate: f64) -> (i64, f64) {
     (first, if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 })
 }
 
-/// A coordinate in texels, and how those outside are treated.
+/// A coordinate in texels, and the treatment of those outside.
 fn axis(object: &Object, sampling: &Sampling, axis: usize, coordinate: f32) -> (f64, AddressMode) {
     let size = f64::from(object.extent.size()[axis]);
     let mode = sampling.address[axis];
@@ -143,7 +143,7 @@ impl Footprint {
         self.count += 1;
     }
 
-    /// The texel `at`, whose channels have these bits in memory, as registers hold it.
+    /// Decodes the texel `at` from its channels' bits in memory to register contents.
     fn texel(&self, object: &Object, sampling: &Sampling, at: usize, bits: &[[u64; 4]; MAX_TEXELS]) -> Texel {
         match self.texels[at].address {
             Some(_) => texel(object.format, sampling, &bits[at]),
@@ -151,7 +151,8 @@ impl Footprint {
         }
     }
 
-    /// What a read gives: `bits` are those of the channels of each texel in memory. The sum of a filter is rounded once.
+    /// Returns the result of a read: `bits` are those of the channels of each texel in memory. The sum of a filter is
+    /// rounded once.
     pub(crate) fn filtered(&self, object: &Object, sampling: &Sampling, bits: &[[u64; 4]; MAX_TEXELS]) -> Texel {
         let first = self.texel(object, sampling, 0, bits);
         if self.count == 1 || !is_float(object.format, sampling) {

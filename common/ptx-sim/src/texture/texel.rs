@@ -1,12 +1,12 @@
-//! What the bytes of a texel mean.
+//! Decoding of a texel's bytes.
 
 use super::{ChannelKind, Sampling, TexelFormat};
 use crate::scalar::half::{F16, Half};
 
-/// A texel's channels as registers of 32 bits hold them.
+/// A texel's channels as 32-bit register contents.
 pub(super) type Texel = [u32; 4];
 
-/// Whether what is read are floats.
+/// Whether a read returns floats.
 pub(super) fn is_float(format: TexelFormat, sampling: &Sampling) -> bool {
     format.kind == ChannelKind::Float || sampling.normalised_float
 }
@@ -39,7 +39,7 @@ pub(super) fn texel(format: TexelFormat, sampling: &Sampling, bits: &[u64; 4]) -
     texel
 }
 
-/// What is read beyond the border.
+/// Texel beyond the border.
 pub(super) fn border(format: TexelFormat, sampling: &Sampling) -> Texel {
     let mut texel = self::texel(format, sampling, &[0; 4]);
     for (to, colour) in texel.iter_mut().zip(sampling.border).take(format.channels.into()) {

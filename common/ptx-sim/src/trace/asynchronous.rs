@@ -1,13 +1,13 @@
-//! Work that goes on while its thread does: copies, products of warpgroups, and the mbarriers that tell of them.
+//! Work that goes on while its thread does: copies, products of warpgroups, and the mbarriers that report them.
 
-/// What an instruction has to do with asynchronous work.
+/// Asynchronous part of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncStep {
     /// Index into [`super::Trace::steps`].
     pub step: usize,
-    /// The lanes that it is about, one bit per lane.
+    /// The lanes concerned, one bit per lane.
     pub lanes: u32,
-    /// What.
+    /// Kind.
     pub event: AsyncEvent,
 }
 
@@ -36,29 +36,29 @@ pub struct Phase {
 pub enum AsyncEvent {
     /// A bulk copy to shared memory begins, with the number of bytes that the phase waits for.
     Loads {
-        /// Of the mbarrier that it completes on.
+        /// Phase of the mbarrier that it completes on.
         phase: Phase,
         /// Bytes that arrive.
         bytes: u64,
     },
-    /// Work begins that belongs to the thread's next group.
+    /// Begins work that belongs to the thread's next group.
     Begins(Grouped),
-    /// The work since the last group becomes one.
+    /// Makes a group of the work since the last one.
     Commits(Grouped),
     /// Waits for all but the latest groups.
     Waits {
-        /// Groups of what.
+        /// Kind of work.
         work: Grouped,
-        /// How many it does not wait for; `None`: it waits for all work, committed or not.
+        /// Number of groups that it does not wait for; `None`: it waits for all work, committed or not.
         pending: Option<u32>,
     },
     /// Arrives at an mbarrier.
     Arrives(Phase),
-    /// Arrives when the `cp.async` so far are complete.
+    /// Arrives when all `cp.async` so far are complete.
     ArrivesWhenCopied(Phase),
     /// Asks whether a phase is over.
     Asks {
-        /// Which.
+        /// Phase.
         phase: Phase,
         /// The answer.
         over: bool,

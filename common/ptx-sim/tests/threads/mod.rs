@@ -1,4 +1,4 @@
-//! A kernel whose threads count themselves: the start of many tests.
+//! A kernel whose threads number themselves: the start of many tests.
 
 /// A kernel `k` with a buffer `data`. `body` finds its address in `%rd1` and the number of the thread in the grid in `%r1`; it
 /// may use `%rd2`, `%rd3` and `%r2` to `%r4`.

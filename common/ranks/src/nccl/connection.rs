@@ -1,8 +1,8 @@
 //! Values that go from GPU to GPU by NCCL.
 //!
-//! NCCL's calls wait for peers that may be gone: to connect, in the queue's kernels, and to part. So it connects in a thread of
-//! its own, which can be left behind, and a second thread, the watchdog, looks after the rest. It aborts NCCL's work if a rank has failed, if
-//! NCCL reports an error, or if what was queued does not end in time; then every wait for the stream ends.
+//! NCCL's calls wait for peers that may be gone: to connect, in the queue's kernels, and to end. So it connects in a thread of
+//! its own, which can be left behind, and a second thread, the watchdog, watches the rest. It aborts NCCL's work if a rank has
+//! failed, if NCCL reports an error, or if queued work does not end in time; then every wait for the stream ends.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -25,10 +25,10 @@ use crate::hub::{seconds, unframed};
 use crate::line::Line;
 use crate::reduce::Reducible;
 
-/// How often the watchdog looks.
+/// Interval of the watchdog's checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long other ranks' own words are waited for, before NCCL's about them count.
+/// Time to wait for other ranks' own messages, before NCCL's messages about them count.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A rank's communicator.
@@ -42,17 +42,17 @@ struct Shared {
     line: Arc<Line>,
     device: Device,
     context: Arc<CudaContext>,
-    /// Null when it has been destroyed or aborted.
+    /// Null once it has been destroyed or aborted.
     comm: AtomicPtr<sys::ncclComm>,
-    /// Held while NCCL queues something.
+    /// Held while NCCL queues work.
     queueing: Mutex<()>,
-    /// Where something was queued last, and how often anything was.
+    /// Stream of the last queued work, and number of queued operations.
     stream: Mutex<Option<Arc<CudaStream>>>,
     queued: AtomicU64,
     stop: AtomicBool,
 }
 
-/// A communicator on its way from the thread that made it.
+/// A communicator, passed on from the thread that made it.
 struct Made(sys::ncclComm_t);
 
 // SAFETY: NCCL's communicators may be used from any thread, by one at a time.
@@ -288,7 +288,7 @@ impl Connection {
         }
     }
 
-    /// Waits for what was queued last, which the others may not have queued: `ncclCommDestroy` would wait for it without a limit.
+    /// Waits for the last queued work, which the others may not have queued: `ncclCommDestroy` would wait for it without a limit.
     pub(crate) fn settle(&self) -> Result<()> {
         let last = self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner).clone();
         last.map_or(Ok(()), |stream| self.wait_for(&stream))
@@ -317,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Parts from the others, all of which are here.
+    /// Ends the communicator, together with all others.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.stop_watching();
         let comm = self.shared.comm.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -350,7 +350,7 @@ impl Drop for Connection {
 }
 
 impl Shared {
-    /// Lets NCCL queue something, which the other ranks learn, and the watchdog waits for.
+    /// Lets NCCL queue work, which the other ranks are told, and the watchdog waits for.
     fn queue(
         &self,
         stream: &Stream,
@@ -434,7 +434,7 @@ impl Shared {
         }
     }
 
-    /// Says that queued work does not end, and waits until it is known who is to blame.
+    /// Reports that queued work does not end, and waits until the rank at fault is known.
     fn late(&self) {
         self.line.late();
         let begin = Instant::now();
@@ -447,7 +447,7 @@ impl Shared {
         }
     }
 
-    /// What NCCL has found out since it queued its work.
+    /// Error that NCCL has found since it queued its work.
     fn error_behind(&self) -> Option<String> {
         let comm = self.comm.load(Ordering::Acquire);
         if comm.is_null() {
@@ -462,7 +462,7 @@ impl Shared {
         }
     }
 
-    /// Ends NCCL's work, also what a stream is in the middle of.
+    /// Ends NCCL's work, even if a stream is in the middle of it.
     fn abort(&self) {
         // A call that queues ends by itself, unless it waits for a rank that is gone: then only this ends it.
         let begin = Instant::now();

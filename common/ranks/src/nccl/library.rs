@@ -12,19 +12,19 @@ use common::probe;
 /// The oldest version whose functions and types are used here.
 const OLDEST: c_int = 2_18_00;
 
-/// What NCCL's functions return: [`SUCCESS`], [`IN_PROGRESS`], or what [`describe`] puts in words. A later version may know more than
-/// cudarc's enum does.
+/// Status of NCCL's functions: [`SUCCESS`], [`IN_PROGRESS`], or one of those that [`describe`] puts in words. A later version may
+/// know more than cudarc's enum.
 pub(super) type Status = c_int;
 
 pub(super) const SUCCESS: Status = 0;
 pub(super) const IN_PROGRESS: Status = 7;
 
-/// What is reported where NCCL itself has not been called: `ncclUnhandledCudaError`, `ncclInternalError`, `ncclInvalidUsage`.
+/// Statuses reported without a call of NCCL: `ncclUnhandledCudaError`, `ncclInternalError`, `ncclInvalidUsage`.
 pub(super) const CUDA_ERROR: Status = 1;
 pub(super) const INTERNAL_ERROR: Status = 3;
 pub(super) const INVALID_USAGE: Status = 5;
 
-/// Declares the functions of NCCL that are called here, as cudarc's bindings do. cudarc would look for a library called
+/// Declares the functions of NCCL that are called here, like cudarc's bindings. cudarc would look for a library called
 /// `libnccl.so`, and the one that NVIDIA's package installs is `libnccl.so.2`; so they are found in the library that we opened.
 macro_rules! functions {
     ($($name:ident = $symbol:literal: fn($($argument:ty),*) -> $returned:ty;)+) => {
@@ -33,7 +33,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// All of them; `Err` with the name of one that is missing.
+            /// All functions; `Err` with the name of a missing one.
             fn of(library: &libloading::Library) -> std::result::Result<Functions, &'static str> {
                 Ok(Functions {
                     $($name: {
@@ -70,7 +70,7 @@ functions! {
     group_end = "ncclGroupEnd": fn() -> Status;
 }
 
-/// NCCL, once it has been found to be there and new enough.
+/// NCCL, once it has been found and is new enough.
 pub(super) struct Library {
     pub(super) functions: Functions,
     version: c_int,
@@ -153,7 +153,7 @@ pub(super) fn nccl_error(
     }
 }
 
-/// `unhandled system error … (status 2): what NCCL last warned of`.
+/// `unhandled system error … (status 2): NCCL's last warning`.
 pub(super) fn describe(nccl: &Functions, status: Status, comm: sys::ncclComm_t) -> String {
     // SAFETY: both return text of NCCL's that ends with a zero byte and stays, or null; the second takes a null communicator.
     let [text, last] = unsafe { [(nccl.get_error_string)(status), (nccl.get_last_error)(comm)] }.map(|text| {

@@ -59,8 +59,8 @@ impl Nccl {
     /// Queues the sums of the first `len` values of all ranks' buffers, for all ranks.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for other numbers of buffers than of ranks, or shorter ones than `len`; [`Error::WrongDevice`],
-    /// [`Error::Cuda`].
+    /// [`Error::Invalid`] if the number of buffers differs from that of ranks, or if one is shorter than `len`;
+    /// [`Error::WrongDevice`], [`Error::Cuda`].
     pub fn all_reduce(&self, values: &[Buffer<f32>], sums: &mut [Buffer<f32>], len: usize) -> Result<()> {
         let ranks = self.comms.len();
         let short = values.iter().chain(&*sums).any(|buffer| buffer.len() < len);

@@ -29,13 +29,13 @@ struct Inner {
     inventory: Inventory,
 }
 
-/// What all handles to one GPU share, for as long as the program runs: making a context takes a good part of a second, and
-/// cudarc orders the uses of a buffer across streams only within one.
+/// State of one GPU that all its handles share, for as long as the program runs: making a context takes a good part of a
+/// second, and cudarc orders the uses of a buffer across streams only within one.
 struct Shared {
     context: Arc<CudaContext>,
-    /// Not the null stream, which waits for other streams and which graphs cannot capture.
+    /// Not the null stream, which waits for other streams and cannot be captured by graphs.
     default_stream: Arc<CudaStream>,
-    /// The GPUs whose memory this one reaches.
+    /// GPUs whose memory this one can reach.
     peers: Mutex<BTreeSet<usize>>,
 }
 
@@ -102,7 +102,7 @@ impl CudaDevice {
         self.0.capability
     }
 
-    /// What lies between this GPU and another.
+    /// Link between this GPU and another.
     pub(crate) fn link(&self, other: &CudaDevice) -> Result<Link> {
         use sys::CUdevice_P2PAttribute::*;
         let (here, there) = (self.context().cu_device(), other.context().cu_device());
@@ -125,7 +125,7 @@ impl CudaDevice {
         })
     }
 
-    /// Lets kernels of this GPU reach the memory of another, both what is allocated by streams and what is not.
+    /// Lets kernels of this GPU reach the memory of another, whether allocated by streams or not.
     pub(super) fn reach(&self, owner: &CudaDevice) -> Result<()> {
         const OPERATION: &str = "reaching the memory of another GPU";
         let refused = |reason: String| Error::Unsupported {

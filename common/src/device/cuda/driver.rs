@@ -5,7 +5,7 @@ use cudarc::driver::{CudaContext, DriverError};
 
 use crate::error::Error;
 
-/// Functions of the driver that cudarc calls for us. It panics where one is missing, so they are looked for first.
+/// Functions of the driver that cudarc calls for us. It panics if one is missing, so they are looked for first.
 pub(super) const FUNCTIONS: &[&str] = &[
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "cuStreamWaitEvent",
 ];
 
-/// Those that graphs need; a driver without them does everything else.
+/// Driver functions for graphs; a driver without them does everything else.
 pub(super) const GRAPH_FUNCTIONS: &[&str] = &[
     "cuGraphAddDependencies_v2",
     "cuGraphAddKernelNode_v2",
@@ -62,7 +62,7 @@ pub(super) const GRAPH_FUNCTIONS: &[&str] = &[
     "cuGraphNodeGetType",
 ];
 
-/// Those that several GPUs need to reach each other's memory.
+/// Driver functions for several GPUs that reach each other's memory.
 pub(super) const PEER_FUNCTIONS: &[&str] = &[
     "cuCtxEnablePeerAccess",
     "cuDeviceCanAccessPeer",
@@ -72,7 +72,7 @@ pub(super) const PEER_FUNCTIONS: &[&str] = &[
     "cuMemcpyPeerAsync",
 ];
 
-/// The first of these functions that the driver does not have.
+/// The first of these functions that is missing in the driver.
 pub(super) fn missing_function(names: &[&'static str]) -> Option<&'static str> {
     // SAFETY: only opens the driver's library, which whoever asks has seen to be there.
     let driver = unsafe { sys::culib() };
@@ -91,7 +91,7 @@ pub(super) fn error(operation: &str, context: &CudaContext, error: DriverError) 
     }
 }
 
-/// `CUDA_ERROR_INVALID_VALUE (invalid argument)`; for what a kernel did wrong, also how to find out where.
+/// `CUDA_ERROR_INVALID_VALUE (invalid argument)`; for a kernel's error, also a way to locate it.
 pub(super) fn describe(error: DriverError) -> String {
     use sys::CUresult::*;
     let name = format!("{:?}", error.0);

@@ -13,7 +13,8 @@ pub(crate) fn wait_for(mark: &Mark) -> Result<()> {
     mark.synchronize().map_err(|e| error("waiting for an event", mark.context(), e))
 }
 
-/// Milliseconds between two events, by the function that drivers of every CUDA version have: cudarc's own call needs 12.8.
+/// Milliseconds between two events, by the function that exists in drivers of every CUDA version: cudarc's own call needs
+/// 12.8.
 pub(crate) fn elapsed_ms(start: &Mark, end: &Mark) -> Result<f32> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
     let context = start.context();

@@ -88,7 +88,7 @@ impl Recording {
 /// A graph to which a node is being added.
 pub(super) struct Adding<'a> {
     graph: &'a Template,
-    /// The nodes that it waits for.
+    /// Nodes that it waits for.
     after: &'a [sys::CUgraphNode],
 }
 
@@ -228,7 +228,7 @@ impl Graph {
 pub(crate) struct GraphExec {
     exec: sys::CUgraphExec,
     context: Arc<CudaContext>,
-    /// Those on which it was launched; their lock is also that of `exec`.
+    /// Streams on which it was launched; their lock is also that of `exec`.
     streams: Mutex<Vec<Arc<CudaStream>>>,
 }
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// One allocation.
 pub(crate) struct Memory {
     pub(super) slice: CudaSlice<u8>,
-    /// Its address, without the events that cudarc records for whoever asks it.
+    /// Address, read without the events that cudarc records for each access to it.
     pub(super) address: sys::CUdeviceptr,
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct Module(Arc<Loaded>);
 struct Loaded {
     module: sys::CUmodule,
     context: Arc<CudaContext>,
-    /// For each kernel by name, the most dynamic shared memory that the driver was asked to allow. It is here because all
-    /// handles of a kernel are the same one to the driver.
+    /// For each kernel by name, the maximum dynamic shared memory requested from the driver. It is here because all handles
+    /// of a kernel are the same one to the driver.
     dynamic_shared: Mutex<HashMap<String, Arc<HighWater>>>,
 }
 
@@ -101,7 +101,7 @@ impl Module {
         }
     }
 
-    /// The kernel of this name; `refused` makes an error of the loader's words.
+    /// The kernel of this name; `refused` makes an error of the loader's message.
     pub(crate) fn function<S>(
         &self,
         name: &str,

@@ -402,7 +402,7 @@ impl Backend for Queue {
 }
 
 impl Queue {
-    /// One that records for a graph.
+    /// A queue that records for a graph.
     pub(crate) fn recording(&self, branch: Branch) -> Result<Queue> {
         const OPERATION: &str = "capturing a graph";
         if let Some(name) = missing_function(GRAPH_FUNCTIONS) {
@@ -417,13 +417,13 @@ impl Queue {
         Ok(Queue { recording: Some((branch, recording)), ..self.clone() })
     }
 
-    /// Another of the same capture.
+    /// Another queue of the same capture.
     pub(crate) fn on_branch(&self, branch: Branch) -> Queue {
         let recording = self.recording.clone().map(|(_, recording)| (branch, recording));
         Queue { recording, ..self.clone() }
     }
 
-    /// What was recorded; fails if the driver has not as many nodes as we.
+    /// Returns the recorded graph; fails if the driver's number of nodes differs from ours.
     pub(crate) fn recorded<S>(&self, nodes: &[GraphNode]) -> Result<Handle<Graph, S>> {
         let graph = self.recording.as_ref().and_then(|(_, recording)| recording.graph(nodes.len()));
         graph.map(Handle::Cuda).ok_or_else(|| Error::Invalid("the capture lost a node of the graph".to_owned()))

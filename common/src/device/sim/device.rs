@@ -24,7 +24,7 @@ use crate::progress;
 pub struct SimDevice(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
-    /// What it shares with the other devices of its host.
+    /// Host, shared with its other devices.
     pub(super) host: Arc<SimHost>,
     pub(super) ordinal: Option<u32>,
     /// Number of the next stream.
@@ -34,7 +34,7 @@ pub(super) struct Inner {
     pub(super) budget: Option<u64>,
     pub(super) asynchrony: ptx_sim::Asynchrony,
     prints: bool,
-    /// Profiles of the launches so far, if they are wanted.
+    /// Profiles of the launches so far, if requested.
     pub(super) profiles: Option<Mutex<Vec<ptx_sim::Profile>>>,
     reason: String,
     pub(super) inventory: Inventory,
@@ -73,7 +73,7 @@ impl SimDevice {
         }))
     }
 
-    /// The simulator itself, which the devices of one host share.
+    /// The simulator itself, shared by the devices of one host.
     pub fn device(&self) -> &ptx_sim::Device {
         &self.0.host.memory
     }
@@ -82,7 +82,7 @@ impl SimDevice {
         self.0.host.order.as_ref()
     }
 
-    /// What it has executed so far.
+    /// Counts so far.
     pub fn counts(&self) -> Counts {
         *self.0.counts.lock().expect("no holder of this lock can panic")
     }
@@ -94,7 +94,7 @@ impl SimDevice {
         profiles.map(|mut profiles| std::mem::take(&mut *profiles)).unwrap_or_default()
     }
 
-    /// Launches a kernel and keeps what was to be observed.
+    /// Launches a kernel and keeps the requested observations.
     pub(super) fn launch(
         &self,
         Launch { kernel, function, config, args }: &Launch,
@@ -113,7 +113,7 @@ impl SimDevice {
         self.kept(observation)
     }
 
-    /// Keeps what was observed; what was touched, if nothing was found.
+    /// Keeps the observations, and returns the touched memory unless there are findings.
     pub(super) fn kept(
         &self,
         observation: ptx_sim::Observation,
@@ -147,7 +147,7 @@ impl SimDevice {
         Ok(Queue::new(self.clone(), self.next_stream()))
     }
 
-    /// There is more than one stream from now on.
+    /// Records that there is more than one stream from now on.
     pub(super) fn track(&self) {
         if let Some(order) = self.order() {
             order.track();
@@ -159,7 +159,7 @@ impl SimDevice {
         self.0.next_stream.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// All work is finished when its call returns; what was waited for, the sanitiser has to know.
+    /// All work is finished when its call returns; this only records the wait for the sanitiser.
     pub(crate) fn synchronize(&self) -> Result<()> {
         if let Some(order) = self.order() {
             order.host_waits_for_all(self.0.ordinal);
@@ -172,14 +172,14 @@ impl SimDevice {
         Ok(PinnedBuffer::new(Handle::Sim(pinned), len))
     }
 
-    /// Loads PTX; the error is the loader's words. There is no optimiser.
+    /// Loads PTX; the error is the loader's message. There is no optimiser.
     pub(crate) fn load_module(&self, compiled: &Compiled, _optimiser: u32) -> Result<ModuleHandle, String> {
         let render = |error: ptx_sim::LoadError| error.render(false);
         let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name()).map_err(render)?;
         Ok(Handle::Sim(Module(self.device().load(&module).map_err(render)?)))
     }
 
-    /// Why the simulator and not a GPU.
+    /// Reason for the simulator instead of a GPU.
     pub(crate) fn reason(&self) -> &str {
         &self.0.reason
     }
@@ -194,8 +194,8 @@ impl SimDevice {
     }
 }
 
-/// The limits that CUDA documents for compute capability 7.5 and up alike, so that a launch the simulator accepts is one
-/// that a GPU accepts; shared memory beyond 48 KiB as an H100 has it (CUDA Programming Guide, "Compute Capabilities").
+/// Limits that CUDA documents for all compute capabilities from 7.5 on, so that a launch the simulator accepts is one
+/// that a GPU accepts; shared memory beyond 48 KiB like an H100's (CUDA Programming Guide, "Compute Capabilities").
 fn properties(total_memory: u64) -> Properties {
     Properties {
         name: "ptx-sim".to_owned(),

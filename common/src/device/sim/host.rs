@@ -1,4 +1,4 @@
-//! What the simulated devices of one host share.
+//! State shared by the simulated devices of one host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use super::options::SimOptions;
 pub(super) struct SimHost {
     pub(super) id: u64,
     pub(super) memory: ptx_sim::Device,
-    /// If it is sanitised.
+    /// Order of the work, if it is sanitised.
     pub(super) order: Option<Order>,
 }
 

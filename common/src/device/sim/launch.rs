@@ -22,7 +22,7 @@ pub(super) fn subject_of(kernel: &Kernel) -> Option<&'static Subject> {
     Subject::current().filter(|subject| subject.has(kernel))
 }
 
-/// What was observed, kept for the subject if there is one.
+/// Returns the observations, kept for the subject if there is one.
 pub(super) fn noted(
     kernel: &Kernel,
     subject: Option<&Subject>,
@@ -38,7 +38,7 @@ pub(super) fn noted(
     observed
 }
 
-/// What a kernel accessed.
+/// Memory that a kernel accessed.
 pub(super) fn touches_of(memory: ptx_sim::TouchedMemory) -> Vec<Touch> {
     let ptx_sim::TouchedMemory { pointer, label, read, written, atomic } = memory;
     let label: Arc<str> = label.into();
@@ -49,7 +49,7 @@ pub(super) fn touches_of(memory: ptx_sim::TouchedMemory) -> Vec<Touch> {
     of(How::Read, read).chain(of(How::Write, written)).chain(of(How::Atomic, atomic)).collect()
 }
 
-/// What the launcher found, in the words of this crate.
+/// Findings of the launcher, as types of this crate.
 pub(super) fn launch_error(kernel: &Kernel, error: ptx_sim::LaunchError) -> Error {
     let (name, source) = (kernel.name().to_owned(), kernel.source());
     match error {

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 pub(crate) struct Module(pub(super) ptx_sim::LoadedModule);
 
 impl Module {
-    /// The kernel of this name; `refused` makes an error of the loader's words.
+    /// The kernel of this name; `refused` makes an error of the loader's message.
     pub(crate) fn function<C>(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl Drop for Memory {
 pub(crate) struct Pinned {
     pub(super) units: Vec<u128>,
     host: Arc<SimHost>,
-    /// What the copies from and to it come after: whoever looks at the bytes has waited for them.
+    /// Clock of the copies from and to it: a reader of the bytes has waited for them.
     copied: Mutex<Clock>,
 }
 
@@ -92,7 +92,7 @@ impl Pinned {
         }
     }
 
-    /// A copy with this clock has been queued.
+    /// Records a queued copy with this clock.
     pub(super) fn copy(&self, clock: &Clock) {
         order::join(&mut self.copied.lock().unwrap_or_else(PoisonError::into_inner), clock);
     }

@@ -1,11 +1,11 @@
 //! How large a simulated device is, and what it counts.
 
-/// How large a simulated device is.
+/// Properties of a simulated device.
 #[derive(Clone, Copy, Debug)]
 pub struct SimOptions {
     /// Bytes of device memory.
     pub memory: u64,
-    /// Threads that execute blocks; 0 takes every core.
+    /// Threads that execute blocks; 0 stands for all cores.
     pub workers: usize,
     /// Warp instructions after which a launch is stopped as endless; `None` lets it run.
     pub budget: Option<u64>,
@@ -17,14 +17,14 @@ pub struct SimOptions {
     pub profile: bool,
     /// When asynchronous copies and products are made. A kernel must be right for every choice.
     pub asynchrony: ptx_sim::Asynchrony,
-    /// What a kernel prints goes to standard error once it has run, where it is no part of a table, in place of being kept for
+    /// Whether kernels' output goes to standard error after each run, separate from tables, instead of being kept for
     /// [`Device::take_output`](super::super::Device::take_output).
     pub prints: bool,
 }
 
 impl Default for SimOptions {
-    /// 8 GiB, every core, copies as late as PTX allows, and 2³⁶ warp instructions per launch (about 10 minutes on two cores), or what
-    /// `WARP_SIM_BUDGET` says.
+    /// 8 GiB, every core, copies as late as PTX allows, and 2³⁶ warp instructions per launch (about 10 minutes on two cores), or the
+    /// value of `WARP_SIM_BUDGET`.
     fn default() -> SimOptions {
         let budget = std::env::var("WARP_SIM_BUDGET").ok().and_then(|value| value.parse().ok()).unwrap_or(1 << 36);
         SimOptions {
@@ -39,7 +39,7 @@ impl Default for SimOptions {
     }
 }
 
-/// What the simulator has executed.
+/// Counts of the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
     /// Kernel launches.

@@ -29,14 +29,14 @@ pub(crate) struct Queue {
     recording: Option<Recording>,
 }
 
-/// A place in a capture, and what has been recorded there so far.
+/// A position in a capture, and the operations recorded there so far.
 #[derive(Clone)]
 struct Recording {
     branch: Branch,
     operations: Arc<Mutex<Vec<Operation>>>,
 }
 
-/// Work whose arguments are settled.
+/// Work with resolved arguments.
 #[derive(Clone)]
 enum Operation {
     Launch(Arc<Launch>),
@@ -44,16 +44,16 @@ enum Operation {
     Copy { from: Touch, to: Touch },
 }
 
-/// A recorded graph: its operations in the order in which they were queued, which is one of those that their order allows.
+/// A recorded graph: its operations in the order in which they were queued, which is one of the allowed orders.
 pub(crate) struct Graph(Arc<Recorded>);
 
 struct Recorded {
     operations: Vec<Operation>,
-    /// Which ones each comes after.
+    /// Earlier operations that each waits for.
     after: Vec<Vec<usize>>,
-    /// The chain that each belongs to: those of one chain follow on each other.
+    /// Chain of each operation: those of one chain follow on each other.
     chain: Vec<usize>,
-    /// What the chains are called as streams; the first is the one on which the graph is launched.
+    /// Stream numbers of the chains; the first is the stream on which the graph is launched.
     streams: Vec<u64>,
 }
 
@@ -350,19 +350,19 @@ impl Queue {
         Ok(())
     }
 
-    /// One that records for a graph.
+    /// A queue that records for a graph.
     pub(crate) fn recording(&self, branch: Branch) -> Queue {
         Queue { recording: Some(Recording { branch, operations: Arc::default() }), ..self.clone() }
     }
 
-    /// Another of the same capture.
+    /// Another queue of the same capture.
     pub(crate) fn on_branch(&self, branch: Branch) -> Queue {
         self.device.track();
         let recording = self.recording.clone().map(|recording| Recording { branch, ..recording });
         Queue { recording, ..self.clone() }
     }
 
-    /// What was recorded.
+    /// The recorded content.
     pub(crate) fn recorded<C>(&self, nodes: &[GraphNode]) -> Result<Handle<C, Graph>> {
         let operations = self
             .recording
@@ -400,7 +400,7 @@ impl Queue {
         self.device.order()?.begin(self.number, &[])
     }
 
-    /// A copy between host and device has been made. The program has waited for it unless its memory is pinned.
+    /// Records a copy between host and device. The program has waited for it unless its memory is pinned.
     fn copied(&self, what: &str, touch: Touch, clock: Option<Clock>, pinned: Option<&Pinned>) -> Result<()> {
         let (Some(order), Some(clock)) = (self.device.order(), clock) else { return Ok(()) };
         let ordered = order.touch(self.number, &clock, what, vec![touch]);
@@ -425,7 +425,8 @@ impl Queue {
         self.run_on(operation, self.number, &[]).map(drop)
     }
 
-    /// Does it as work of the stream of that number, after what else it comes after. Returns its clock, if order is tracked.
+    /// Runs the operation as work of the stream of that number, after its predecessors. Returns its clock, if order is
+    /// tracked.
     fn run_on(&self, operation: &Operation, stream: u64, after: &[&Clock]) -> Result<Option<Clock>> {
         let device = self.device.device();
         let clock = self.device.order().and_then(|order| order.begin(stream, after));

@@ -1,4 +1,4 @@
-//! The calibration: the error that each layer alone causes in each format, and the range of its values.
+//! The calibration: the error of each layer alone in each format, and the range of its values.
 
 use common::prelude::*;
 use common::reference::Conv2dParams;
@@ -14,17 +14,17 @@ use super::{FORMATS, stored};
 use crate::conv;
 use crate::gemm::{self, Layout, Precision, ROW_BYTES};
 
-/// The largest f16.
+/// Largest f16.
 pub const LARGEST_F16: f32 = 65504.0;
 
 /// A node of the fused graph.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// What it does, such as `3×3 BN ReLU`.
+    /// Operations of the layer, such as `3×3 BN ReLU`.
     pub name: String,
     /// The largest magnitude of its result.
     pub largest: f32,
-    /// What it can be computed in, [`FORMATS`] one by one; empty where it follows its operand.
+    /// Formats that it can be computed in, in the order of [`FORMATS`]; empty where it follows its operand.
     pub candidates: Vec<Candidate>,
 }
 
@@ -33,20 +33,20 @@ pub struct Layer {
 pub struct Candidate {
     /// The format.
     pub format: Arithmetic,
-    /// The error at the model's output when this layer alone has it: ‖y − y in f32‖ / ‖y in f32‖, infinite where a value overflows. Or why
-    /// it is no candidate.
+    /// The error at the model's output when only this layer has the format: ‖y − y in f32‖ / ‖y in f32‖, infinite where a value
+    /// overflows. Or why it is not a candidate.
     pub error: Result<f64, String>,
-    /// The number of its difference at the output.
+    /// Index of its difference at the output.
     difference: Option<usize>,
 }
 
 impl Layer {
-    /// The error in a format; `None` if it is no candidate.
+    /// The error in a format; `None` if it is not a candidate.
     pub fn error(&self, format: Arithmetic) -> Option<f64> {
         self.candidate(format)?.error.as_ref().ok().copied()
     }
 
-    /// What is known of a format; `None` where none is chosen.
+    /// The candidate of a format; `None` if it is not a candidate.
     pub fn candidate(&self, format: Arithmetic) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.format == format)
     }
@@ -60,15 +60,15 @@ impl Layer {
 /// The error of several layers together, by three models: ‖y − y in f32‖ / ‖y in f32‖ each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Errors {
-    /// The length of the sum of what the layers add to the output.
+    /// Length of the sum of the layers' contributions to the output.
     pub sum: f64,
-    /// The root of the sum of the squares of their lengths: right if they are perpendicular.
+    /// Root of the sum of the squares of their lengths: right if they are perpendicular.
     pub squares: f64,
-    /// The sum of their lengths: right if they point the same way.
+    /// Sum of their lengths: right if they point the same way.
     pub lengths: f64,
 }
 
-/// What a calibration run has found.
+/// Result of a calibration run.
 #[derive(Debug)]
 pub struct Calibration {
     graph: Graph,
@@ -76,17 +76,17 @@ pub struct Calibration {
     exact: Vec<Tensor>,
     scales: Scales,
     layers: Vec<Layer>,
-    /// Of the differences that layers alone cause at the output, in units of its length: each one's product with each.
+    /// Products of each pair of the differences that single layers cause at the output, in units of its length.
     products: Vec<Vec<f64>>,
 }
 
 impl Calibration {
     // ANCHOR: run
-    /// For a recorded model with these inputs, on the host: once in f32, then once per layer and format from that layer on. `device` says
-    /// which kernels there are.
+    /// Calibrates a recorded model with these inputs, on the host: once in f32, then once per layer and format from that layer
+    /// on. `device` determines which kernels are available.
     ///
     /// # Errors
-    /// Those of the rewrites and of the layers on the CPU; [`Error::Invalid`] if the output in f32 is no number, or zero.
+    /// Errors of the rewrites and of the layers on the CPU; [`Error::Invalid`] if the output in f32 is not finite, or zero.
     pub fn run(device: &Device, mut graph: Graph, inputs: &[&Tensor]) -> Result<Calibration> {
         fuse::all(&mut graph)?;
         let inputs = inputs.iter().map(|input| input.to_host()).collect::<Result<Vec<_>>>()?;
@@ -142,18 +142,18 @@ impl Calibration {
         &self.graph
     }
 
-    /// How many images, or rows, the calibration's inputs are.
+    /// Number of images, or rows, of the calibration's inputs.
     pub fn images(&self) -> usize {
         self.inputs.first().and_then(|input| input.shape().first()).copied().unwrap_or(0).max(1)
     }
 
-    /// What the model makes of the calibration's inputs in f32.
+    /// Output of the model for the calibration's inputs in f32.
     pub fn exact_output(&self) -> &[f32] {
         self.exact.last().and_then(|output| output.as_slice().ok()).unwrap_or_default()
     }
 
     // ANCHOR: predicted
-    /// The error that layers in these formats are predicted to cause together.
+    /// Predicted error of layers in these formats together.
     ///
     /// To first order what layers alone add to the output adds up, as vectors. Roundings to the nearest are as often up as down: those
     /// of different layers are as good as perpendicular, and the squares of their lengths add up. But tf32's operands are cut off, always
@@ -165,7 +165,7 @@ impl Calibration {
     }
     // ANCHOR_END: predicted
 
-    /// Three models of how errors of single layers add up.
+    /// Predicts the error by three models of how errors of single layers add up.
     pub fn errors(&self, formats: &[Arithmetic]) -> Errors {
         let (mut length, mut differences) = (0.0, Vec::new());
         for (layer, &format) in self.layers.iter().zip(formats).filter(|(layer, _)| layer.is_chosen_for()) {
@@ -186,14 +186,14 @@ impl Calibration {
     /// The error of these formats on the calibration's own inputs, emulated on the host.
     ///
     /// # Errors
-    /// Those of the layers on the CPU.
+    /// Errors of the layers on the CPU.
     pub fn emulated(&self, formats: &[Arithmetic]) -> Result<f64> {
         let Calibration { graph, inputs, exact, scales, .. } = self;
         let found = Emulator { graph, inputs, exact, scales }.output(formats)?;
         relative_error(found.as_slice()?, self.exact_output())
     }
 
-    /// Each layer in `format`, where it is a candidate, else in the next more exact one that its results can be stored in.
+    /// Each layer in `format`, where it is a candidate, otherwise in the next more exact one that its results can be stored in.
     pub fn uniform(&self, format: Arithmetic) -> Vec<Arithmetic> {
         let instead = [format, stored(format), Arithmetic::Tf32, Arithmetic::F32];
         let of = |layer: &Layer| {
@@ -205,12 +205,12 @@ impl Calibration {
         formats
     }
 
-    /// Gives what lies between products the format in which its operand lies.
+    /// Gives the nodes between products the format of their operand.
     pub fn follow(&self, formats: &mut [Arithmetic]) {
         follow(&self.graph, formats);
     }
 
-    /// The products that work on a node's result, or on what follows it without another product.
+    /// The products that work on a node's result, directly or through nodes that are not products.
     pub fn products_after(&self, node: usize) -> Vec<usize> {
         let mut reached = vec![node];
         let mut products = Vec::new();
@@ -223,13 +223,13 @@ impl Calibration {
         products
     }
 
-    /// What a plan takes.
+    /// Formats for a plan.
     pub fn formats(&self, each: Vec<Arithmetic>) -> Formats {
         Formats { each, scales: self.scales.clone() }
     }
 }
 
-/// Whether a node is a product with what its epilogue does.
+/// Whether a node is a product with its epilogue.
 pub(super) fn is_product(node: &Node) -> bool {
     matches!(node.operations[..], [Operation::Conv2d { .. } | Operation::Linear { .. }, ..])
 }
@@ -257,10 +257,10 @@ fn evaluated(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 // ANCHOR: relative
-/// ‖found − expected‖ / ‖expected‖, in f64; infinite if something found is no number.
+/// ‖found − expected‖ / ‖expected‖, in f64; infinite if a found value is not finite.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the expected values are no numbers, or all are zero.
+/// [`Error::Invalid`] if the expected values are not finite, or all are zero.
 pub fn relative_error(found: &[f32], expected: &[f32]) -> Result<f64> {
     let length = dot(expected, expected).sqrt();
     if !length.is_finite() || length == 0.0 {
@@ -276,7 +276,7 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
-/// What says which products there are kernels for.
+/// Kernels that determine which products are supported.
 struct Kernels(Result<(conv::Tuned, gemm::Tuned), String>);
 
 impl Kernels {

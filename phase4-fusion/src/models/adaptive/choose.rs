@@ -8,14 +8,14 @@ use super::calibrate::{Calibration, Layer};
 use super::cost::Costs;
 use super::{FORMATS, stored};
 
-/// The formats that were chosen, and what is expected of them.
+/// The chosen formats, with their predictions.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     /// One per node, with the steps of bytes.
     pub formats: Formats,
-    /// ‖y − y in f32‖ / ‖y in f32‖, as [`Calibration::predicted`].
+    /// Relative error ‖y − y in f32‖ / ‖y in f32‖, from [`Calibration::predicted`].
     pub predicted: f64,
-    /// Milliseconds, as [`Costs::total`].
+    /// Milliseconds, from [`Costs::total`].
     pub ms: f64,
     /// Why each node has its format.
     pub why: Vec<String>,
@@ -46,7 +46,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The formats and what they take, from these on; `None` if no change brings them within the budget.
+    /// The formats and their costs, from these on; `None` if no change brings them within the budget.
     fn from(&self, mut formats: Vec<Arithmetic>) -> Option<(Vec<Arithmetic>, f64)> {
         while self.calibration.predicted(&formats) > self.budget {
             formats = self.mended(&formats)?;
@@ -56,7 +56,7 @@ impl Search<'_> {
         Some((formats, ms))
     }
 
-    /// With the layer in another format that costs least for the error that it saves.
+    /// Changes the layer whose other format costs least for the error that it saves.
     fn mended(&self, formats: &[Arithmetic]) -> Option<Vec<Arithmetic>> {
         let (ms, squared) = (self.costs.total(formats), |node: usize, format| {
             self.calibration.layers()[node].error(format).map_or(f64::INFINITY, |error| error * error)
@@ -80,7 +80,7 @@ impl Search<'_> {
         best.map(|(_, changed)| changed)
     }
 
-    /// Takes each change of one layer, or of two neighbours, that saves time; says whether there was one.
+    /// Makes each change of one layer, or of two neighbours, that saves time; returns whether there was one.
     fn made_cheaper(&self, formats: &mut Vec<Arithmetic>, ms: &mut f64) -> bool {
         let before = *ms;
         let mut take = |formats: &mut Vec<Arithmetic>, changes: &[(usize, Arithmetic)]| {
@@ -155,7 +155,7 @@ pub fn in_short(error: f64, decimals: usize) -> String {
     if error.is_finite() { format!("{error:.decimals$e}") } else { "∞".to_owned() }
 }
 
-/// A row per node: the range of its values, the error of each format, the one chosen, and why.
+/// One row per node: the range of its values, the error of each format, the chosen one, and why.
 pub fn explained(title: impl Into<String>, calibration: &Calibration, chosen: &Adaptive) -> Table {
     let columns = [NODE, LAYERS, LARGEST].into_iter().chain(ERRORS).chain([FORMAT, WHY]);
     let mut table = TableBuilder::of(title, columns);

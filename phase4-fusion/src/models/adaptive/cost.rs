@@ -1,4 +1,4 @@
-//! What a plan takes: each layer in each format, and the conversions between layers whose formats differ.
+//! Costs of a plan: each layer in each format, and the conversions between layers whose formats differ.
 
 use common::prelude::*;
 use phase3_all_layers::nn::Operation;
@@ -10,21 +10,21 @@ use super::super::runner::Runner;
 use super::calibrate::{Calibration, is_product};
 use super::{FORMATS, stored};
 
-/// What is known of a GPU for the floor of a plan's time.
+/// Limits of a GPU for the floor of a plan's time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes per second of memory, read and written.
     pub bytes_per_second: f64,
     /// Floating-point operations per second in f32, outside tensor cores.
     pub flops: f64,
-    /// The same of tensor cores in f16; tf32 has half of it, bytes and 8-bit floats twice as much.
+    /// The same of tensor cores in f16; half for tf32, twice for bytes and 8-bit floats.
     pub flops_f16: f64,
     /// Seconds from one launch to the next.
     pub launch: f64,
 }
 
 impl Limits {
-    /// An H200 by its data sheet, with the bandwidth of a copy and the distance of dependent launches as this course measured them.
+    /// An H200 by its data sheet, with the bandwidth of a copy and the distance of dependent launches as measured in this course.
     pub const H200: Limits = Limits { bytes_per_second: 4.3e12, flops: 67e12, flops_f16: 989e12, launch: 2e-6 };
 
     fn flops_in(&self, format: Arithmetic) -> f64 {
@@ -40,42 +40,42 @@ impl Limits {
 /// Milliseconds of a model's layers and conversions.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    /// By node, in the order of [`FORMATS`]; what is no candidate is not asked for.
+    /// By node, in the order of [`FORMATS`]; formats that are not candidates are unused.
     nodes: Vec<[f64; FORMATS.len()]>,
-    /// Of a launch that does nothing.
+    /// Milliseconds of a launch that does nothing.
     launch: f64,
-    /// Of a conversion, for each byte of the calibration's values.
+    /// Milliseconds of a conversion, per byte of the calibration's values.
     per_byte: f64,
     values: Vec<Value>,
-    /// Whether they were measured, or are a model's.
+    /// Whether they were measured, or come from a model.
     pub measured: bool,
 }
 
-/// An input or a node's result, as far as conversions go.
+/// An input or a node's result, for conversions.
 #[derive(Clone, Debug)]
 struct Value {
-    /// Of f32.
+    /// Number of f32 values.
     count: usize,
-    /// Whether it is rows, which lie as f32 as they do channels last.
+    /// Whether it is rows, whose layout is the same in f32 and channels last.
     rows: bool,
-    /// The node that makes it, if it lies as that node's format says; else it lies in planes.
+    /// The node that makes it, if its layout follows that node's format; otherwise it is in planes.
     made: Option<usize>,
-    /// The nodes that take it, and how.
+    /// The nodes that use it, and how.
     users: Vec<(usize, Use)>,
     is_output: bool,
 }
 
-/// How a node takes a value.
+/// How a node uses a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Use {
     Image,
-    /// As rows of a linear layer, which tf32 multiplies where they are.
+    /// As rows of a linear layer, which tf32 multiplies in place.
     Rows,
     /// A value per channel, always in planes.
     PerChannel,
 }
 
-/// How a value lies in memory.
+/// Layout of a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Planes,
@@ -96,8 +96,8 @@ impl Place {
 }
 
 impl Costs {
-    /// The floor of a model's time on a GPU of these limits: for each layer what its bytes or its operations take, whichever is longer,
-    /// and a launch. For `batches` times the inputs of the calibration.
+    /// The floor of a model's time on a GPU with these limits: for each layer the time of its bytes or of its operations,
+    /// whichever is longer, and a launch. For `batches` times the inputs of the calibration.
     pub fn floor(calibration: &Calibration, limits: Limits, batches: f64) -> Costs {
         let graph = calibration.graph();
         let ms = |node: &Node| {
@@ -125,7 +125,7 @@ impl Costs {
     /// has no clock.
     ///
     /// # Errors
-    /// As [`Plan::mixed`] and [`Runner::milliseconds`].
+    /// Same as [`Plan::mixed`] and [`Runner::milliseconds`].
     pub fn measured(
         device: &Device,
         graph: impl Fn() -> Result<Graph>,
@@ -174,7 +174,7 @@ impl Costs {
         nodes + self.values.iter().map(|value| self.conversions(value, formats)).sum::<f64>()
     }
 
-    /// What it takes to have a value in all forms that are asked of it.
+    /// Cost of converting a value to all requested forms.
     fn conversions(&self, value: &Value, formats: &[Arithmetic]) -> f64 {
         let in_bytes = |&(user, how): &(usize, Use)| formats[user] == Arithmetic::Int8 && how != Use::PerChannel;
         let last = |format| match stored(format) {
@@ -220,7 +220,7 @@ impl Costs {
     }
 }
 
-/// Weights of a product, what it computes, and the values of its result.
+/// Number of weights of a product, its operations, and the number of values of its result.
 fn product(node: &Node) -> (usize, f64, Option<usize>) {
     let (weight, result) = match &node.operations[0] {
         Operation::Conv2d { weight, params, .. } => {

@@ -1,5 +1,5 @@
-//! On the host: what a node makes of its operands when they are rounded to a format. Sums are f32, as on tensor cores; what differs is
-//! their order, which is of no account beside the roundings.
+//! Emulates on the host the result of a node whose operands are rounded to a format. Sums are f32, as on tensor cores; only their
+//! order differs, which is negligible compared with the roundings.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use super::super::parameters::rounded;
 use super::super::{Arithmetic, e4m3, int8};
 use crate::gemm::Precision;
 
-/// Evaluates a fused graph, with each node in a format of its own.
+/// Evaluates a fused graph, with each node in its own format.
 #[derive(Debug)]
 pub struct Emulator<'a> {
     pub(super) graph: &'a Graph,
     pub(super) inputs: &'a [Tensor],
-    /// Of each node, all nodes in f32.
+    /// Result of each node, with all nodes in f32.
     pub(super) exact: &'a [Tensor],
     pub(super) scales: &'a Scales,
 }
 
 impl Emulator<'_> {
-    /// The output with these formats, one per node. What no rounding has reached is not computed again.
+    /// The output with these formats, one per node. Nodes that no rounding has reached are not computed again.
     ///
     /// # Errors
-    /// Those of the layers on the CPU.
+    /// Errors of the layers on the CPU.
     pub fn output(&self, formats: &[Arithmetic]) -> Result<Tensor> {
         let cpu = Cpu::new();
         let mut changed: Vec<Option<Tensor>> = Vec::with_capacity(self.graph.nodes.len());
@@ -94,8 +94,8 @@ pub(in crate::models) fn on_cpu(
     Ok(y)
 }
 
-/// Rounds values to what tensor cores multiply, by the step of a byte: tf32 is cut off after ten bits, f16 overflows beyond 65504, bytes
-/// and 8-bit floats are cut off at their largest.
+/// Rounds values to those that tensor cores multiply, by the step of a byte: tf32 is cut off after ten bits, f16 overflows beyond
+/// 65504, bytes and 8-bit floats are clamped to their largest.
 fn narrowed(values: &mut Tensor, format: Arithmetic, step: f32) -> Result<()> {
     let each = |change: &dyn Fn(f32) -> f32, values: &mut [f32]| {
         values.iter_mut().for_each(|value| *value = change(*value));
@@ -112,7 +112,7 @@ fn narrowed(values: &mut Tensor, format: Arithmetic, step: f32) -> Result<()> {
     Ok(())
 }
 
-/// A product with its weights as a format has them; other operations as they are.
+/// A product with its weights in a format; other operations unchanged.
 fn with_weights_in(operation: &Operation, format: Arithmetic, of_bytes: int8::WeightSteps) -> Result<Operation> {
     let narrow = |weight: &Tensor| -> Result<Arc<Tensor>> {
         let steps = |units: Tensor, steps: &[f32]| super::super::parameters::scaled(&units, steps);

@@ -1,24 +1,24 @@
-//! What breaks a format, made on purpose: the same networks with other numbers in them. In f32 they compute the same to the last bit, since
-//! all factors are powers of two.
+//! Deliberate failures of a format: the same networks with other numbers in them. In f32 they compute the same to the last bit,
+//! since all factors are powers of two.
 
 use common::prelude::*;
 use phase3_all_layers::nn::Parameters;
 
-/// A residual block of a ResNet, as parameters are named.
+/// A residual block of a ResNet, by the prefix of its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Block(pub &'static str);
 
 impl Block {
-    /// The first of the digits' network whose second convolution has a shortcut to add.
+    /// The first block of the digits' network whose second convolution has a shortcut to add.
     pub const OF_DIGITS: Block = Block("layer2.0");
-    /// 4.0 times it is beyond 65504.
+    /// 4.0 times this exceeds 65504.
     pub const FACTOR: f32 = 32768.0;
     /// Eight bits: what all other weights of a layer have beside one that is so much larger.
     pub const OUTLIER: f32 = 1024.0;
 
     // ANCHOR: beyond
-    /// The values between the block's convolutions times `factor`, by the BatchNorm before them, and the weights that take them divided by
-    /// it.
+    /// Multiplies the values between the block's convolutions by `factor`, in the BatchNorm before them, and divides the weights
+    /// that use them by it.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a parameter is not on the host.
@@ -30,10 +30,10 @@ impl Block {
         })
     }
 
-    /// The first filter of the block's first convolution times `factor`, which its BatchNorm undoes.
+    /// Multiplies the first filter of the block's first convolution by `factor`, which its BatchNorm undoes.
     ///
     /// # Errors
-    /// As [`Block::enlarged`].
+    /// Same as [`Block::enlarged`].
     pub fn with_outlier(self, parameters: &Parameters, factor: f32) -> Result<Parameters> {
         self.changed(parameters, |part, channel| match (part, channel) {
             ("conv1.weight" | "bn1.running_mean", 0) => factor,
@@ -43,7 +43,7 @@ impl Block {
     }
     // ANCHOR_END: beyond
 
-    /// Parameters times what `factor` says of the block's part and its first dimension.
+    /// Parameters multiplied by `factor` of the block's part and its first dimension.
     fn changed(self, parameters: &Parameters, factor: impl Fn(&str, usize) -> f32) -> Result<Parameters> {
         let change = |(name, value): (&str, &Tensor)| {
             let part = name.strip_prefix(self.0).and_then(|rest| rest.strip_prefix('.'));

@@ -8,10 +8,10 @@
 //! | [`mod@choose`] | the cheapest formats within the budget |
 //! | [`failures`] | what breaks a format, made on purpose |
 //!
-//! Layers that multiply are chosen for; what lies between them (pooling, sums, norms) has the format in which its operand lies.
+//! Formats are chosen for layers that multiply; layers between them (pooling, sums, norms) have the format of their operand.
 //!
-//! How errors of single layers add up is a model, chosen by measurement: [`Calibration::predicted`]. The command and the table show it
-//! beside two others and beside what was measured.
+//! How errors of single layers add up is a model, chosen by measurement: [`Calibration::predicted`]. The command and the table
+//! show it next to two others and to the measured error.
 
 pub mod calibrate;
 pub mod choose;
@@ -25,11 +25,11 @@ pub use cost::Costs;
 
 use super::Arithmetic;
 
-/// What a layer may be computed in, the most exact first.
+/// Formats of a layer, the most exact first.
 pub const FORMATS: [Arithmetic; 5] =
     [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Fp8, Arithmetic::Int8];
 
-/// What a layer's result lies in memory as, for what follows it.
+/// Format in which a layer's result is stored for the layers that follow it.
 pub fn stored(format: Arithmetic) -> Arithmetic {
     match format {
         Arithmetic::F32 | Arithmetic::Tf32 => format,

@@ -26,7 +26,7 @@ pub struct Finish {
     pub scale: Option<Tensor>,
     /// \[C'\] of f32, added to each channel.
     pub shift: Option<Tensor>,
-    /// Applied to that.
+    /// Applied to the result so far.
     pub activation: Activation,
 }
 

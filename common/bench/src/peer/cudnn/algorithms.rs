@@ -1,7 +1,7 @@
 //! The convolution by cuDNN's older calls: `cudnnConvolutionForward`, with each of its algorithms.
 //!
-//! The library runs them by its [engines](super::engines) too, but with knobs that it does not advise: 3→64 7/2 @224 ×32 took 0.47 ms by
-//! the fastest engine on an H200, and 0.37 ms by an algorithm.
+//! The library runs them by its [engines](super::engines) too, but with knobs that it does not recommend: 3→64 7/2 @224 ×32 took
+//! 0.47 ms by the fastest engine on an H200, and 0.37 ms by an algorithm.
 
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::{F32, Layout, NCHW, Problem, pointer};
 /// Only multiply-adds in f32: no tensor cores, so no TF32.
 const MATH: sys::cudnnMathType_t = sys::cudnnMathType_t::CUDNN_FMA_MATH;
 
-/// All that the library has a name for.
+/// All algorithms that the library has a name for.
 const ALGORITHMS: [ForwardAlgorithm; 8] = [
     ForwardAlgorithm::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
     ForwardAlgorithm::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
@@ -30,11 +30,11 @@ const ALGORITHMS: [ForwardAlgorithm; 8] = [
 pub(super) struct Algorithm {
     algorithm: ForwardAlgorithm,
     convolution: Rc<Convolution>,
-    /// Device memory that it needs besides the tensors.
+    /// Bytes of device memory that it needs besides the tensors.
     pub workspace_bytes: usize,
 }
 
-/// The algorithms that take the convolution.
+/// The algorithms that support the convolution.
 pub(super) fn algorithms(handle: sys::cudnnHandle_t, problem: &Problem) -> Result<Vec<Algorithm>, CudnnError> {
     let convolution = Rc::new(Convolution::of(problem)?);
     let if_taken = |algorithm| {
@@ -68,7 +68,7 @@ impl Algorithm {
     /// Queues the convolution on the handle's stream.
     ///
     /// # Safety
-    /// As [`Plan::launch`](super::engines::Plan::launch).
+    /// Same as [`Plan::launch`](super::engines::Plan::launch).
     pub(super) unsafe fn launch(
         &self,
         handle: sys::cudnnHandle_t,

@@ -1,7 +1,8 @@
-//! cuDNN's engines for a convolution, as a plan each.
+//! cuDNN's engines for a convolution, one plan each.
 //!
-//! The library's graph API describes work as a graph of operations, and an engine as one way to run a graph. An engine may have knobs,
-//! such as the size of its tiles; they are set as the library advises, and as they come (cuDNN's documentation, "Graph API").
+//! The library's graph API describes work as a graph of operations, and an engine as one way to run a graph. An engine may have
+//! knobs, such as the size of its tiles; both the recommended settings and the defaults are used (cuDNN's documentation, "Graph
+//! API").
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -30,10 +31,10 @@ impl Drop for Descriptor {
 #[repr(transparent)]
 struct Address(*mut c_void);
 
-/// What an attribute may hold.
+/// Value of an attribute.
 ///
 /// # Safety
-/// The type has the size and the values of those of `KIND`.
+/// The type has the size and the values of the library's type `KIND`.
 unsafe trait Value {
     const KIND: Kind;
 }
@@ -72,17 +73,17 @@ impl Descriptor {
             .result()
     }
 
-    /// No attribute changes from here on.
+    /// Finishes the descriptor: no attribute changes from here on.
     fn finished(self) -> Result<Descriptor, CudnnError> {
         // SAFETY: the descriptor is alive.
         unsafe { sys::cudnnBackendFinalize(self.0) }.result()?;
         Ok(self)
     }
 
-    /// Writes the attribute's values to `into`, and tells how many it has, or how many were written if `into` has any.
+    /// Writes the attribute's values to `into`, and returns their number, or the number written if `into` has any.
     ///
     /// # Safety
-    /// `V` has the size of a value of `kind`, and is valid for whatever the library writes.
+    /// `V` has the size of a value of `kind`, and is valid for anything that the library writes.
     unsafe fn get<V>(&self, name: Attribute, kind: Kind, into: &mut [V]) -> Result<usize, CudnnError> {
         let mut count = 0;
         let (room, values) = (into.len() as i64, if into.is_empty() { null_mut() } else { into.as_mut_ptr().cast() });
@@ -107,14 +108,14 @@ impl Descriptor {
         Ok(found)
     }
 
-    /// How many descriptors there are.
+    /// Number of descriptors.
     fn count(&self, name: Attribute) -> Result<usize, CudnnError> {
         // SAFETY: nothing is written.
         unsafe { self.get::<Descriptor>(name, Descriptor::KIND, &mut []) }
     }
 }
 
-/// A tensor of f32 in NCHW, called `id`.
+/// A tensor of f32 in NCHW, named `id`.
 fn tensor(id: i64, shape: [i32; 4]) -> Result<Descriptor, CudnnError> {
     let shape = shape.map(i64::from);
     let [_, c, h, w] = shape;
@@ -131,7 +132,7 @@ fn tensor(id: i64, shape: [i32; 4]) -> Result<Descriptor, CudnnError> {
 /// Names of input, weight and output.
 const IDS: [i64; 3] = [1, 2, 3];
 
-/// One convolution, with all that it is made of: a plan needs them alive.
+/// One convolution, with all its descriptors: a plan needs them alive.
 struct Graph {
     graph: Descriptor,
     _parts: [Descriptor; 5],
@@ -170,7 +171,7 @@ impl Graph {
         Ok(Graph { graph: graph.finished()?, _parts: [operation, convolution, y, w, x] })
     }
 
-    /// The library's advice: engines with knobs, the best first by its own estimate.
+    /// The library's recommendations: engines with knobs, the best first by its own estimate.
     fn advised(&self, advice: Advice) -> Result<Vec<Descriptor>, CudnnError> {
         let asked = Descriptor::new(Type::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
         asked.set(Attribute::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, std::slice::from_ref(&self.graph))?;
@@ -180,7 +181,7 @@ impl Graph {
         asked.descriptors(results, Type::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, asked.count(results)?)
     }
 
-    /// An engine with its knobs as they come.
+    /// An engine with default knobs.
     fn engine(&self, index: i64) -> Result<Config, CudnnError> {
         let engine = Descriptor::new(Type::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         engine.set(Attribute::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, std::slice::from_ref(&self.graph))?;
@@ -195,14 +196,14 @@ impl Graph {
 /// An engine with its knobs set.
 struct Config {
     config: Descriptor,
-    /// What it was made of; the library makes those that it advises itself.
+    /// Engine that it was made from; the library makes those of its recommendations itself.
     _engine: Option<Descriptor>,
 }
 
 /// A convolution by one engine, ready to run.
 pub(super) struct Plan {
     plan: Descriptor,
-    /// Device memory that it needs besides the tensors.
+    /// Bytes of device memory that it needs besides the tensors.
     pub workspace_bytes: usize,
     /// `engine 34, Winograd 4×4`.
     pub name: String,
@@ -210,7 +211,7 @@ pub(super) struct Plan {
     _graph: Rc<Graph>,
 }
 
-/// Plans of the convolution that multiply and add in f32: those that the library advises, and each of its engines.
+/// Plans of the convolution that multiply and add in f32: those that the library recommends, and each of its engines.
 pub(super) fn plans(handle: sys::cudnnHandle_t, problem: &Problem) -> Result<Vec<Plan>, CudnnError> {
     let graph = Rc::new(Graph::of(handle, problem)?);
     let modes = [Advice::CUDNN_HEUR_MODE_A, Advice::CUDNN_HEUR_MODE_B, Advice::CUDNN_HEUR_MODE_FALLBACK];
@@ -222,14 +223,14 @@ pub(super) fn plans(handle: sys::cudnnHandle_t, problem: &Problem) -> Result<Vec
     Ok(configs.filter_map(|config| Plan::of(handle, config, graph.clone()).ok().flatten()).collect())
 }
 
-/// Notes that speak of other arithmetic than f32's: tensor cores, which here means TF32, and shorter operands or sums.
+/// Notes of other arithmetic than f32's: tensor cores, which here means TF32, and shorter operands or sums.
 const OTHER_ARITHMETIC: [Note; 3] = [
     Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
     Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
     Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
 ];
 
-/// Notes that say what an engine does, the most telling first.
+/// Notes that name an engine's method, the most specific first.
 const METHODS: [(Note, &str); 5] = [
     (Note::CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, "Winograd 4×4"),
     (Note::CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, "Winograd 6×6"),
@@ -268,8 +269,8 @@ impl Plan {
     /// Queues the convolution on the handle's stream.
     ///
     /// # Safety
-    /// The addresses are of input, weight and output of the plan's shapes, and of as much memory as it asks for, and stay valid until
-    /// the work is done.
+    /// The addresses belong to input, weight and output of the plan's shapes, and to as much memory as it asks for, and stay valid
+    /// until the work is done.
     pub(super) unsafe fn launch(
         &self,
         handle: sys::cudnnHandle_t,

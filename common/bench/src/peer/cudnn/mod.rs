@@ -24,11 +24,11 @@ use common::tensor::Tensor;
 
 const NCHW: sys::cudnnTensorFormat_t = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
 const F32: sys::cudnnDataType_t = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-/// An engine or algorithm may need up to this much memory besides the tensors, if it is free.
+/// Maximum memory that an engine or algorithm may need besides the tensors, if it is free.
 const MOST_WORKSPACE: u64 = 4 << 30;
 
-/// How each is timed: by more than one run, if it is fast. `cudnnFindConvolutionForwardAlgorithmEx` runs each once, and chose differently from
-/// one time to the next.
+/// Timing of each: by more than one run, if it is fast. `cudnnFindConvolutionForwardAlgorithmEx` runs each once, and chose
+/// differently from one time to the next.
 const TRIAL: Bench = Bench { warm_up: 2, repeats: 9, limit: Duration::from_millis(200), queue: Queue::Warm };
 
 /// A handle to cuDNN that queues its work on one stream.
@@ -44,13 +44,13 @@ pub struct CudnnConv2d {
     output: Layout,
     /// Shapes of input, weight and output: the arguments of `launch` must have them.
     shapes: [[usize; 4]; 3],
-    /// Dropped last: the others were made by its handle.
+    /// Dropped last: its handle made the others.
     library: Rc<Handle>,
 }
 
-/// What a convolution of f32 in NCHW is, in the library's integers.
+/// A convolution of f32 in NCHW, in the library's integers.
 struct Problem {
-    /// Of input, weight \[out_channels, C / groups, R, S\] and output.
+    /// Shapes of input, weight \[out_channels, C / groups, R, S\] and output.
     shapes: [[i32; 4]; 3],
     padding: [i32; 2],
     stride: [i32; 2],
@@ -64,7 +64,7 @@ impl Problem {
     }
 }
 
-/// How the library runs a convolution.
+/// Method of the library for a convolution.
 enum Way {
     Engine(Plan),
     Algorithm(Algorithm),
@@ -86,7 +86,7 @@ impl Way {
     }
 
     /// # Safety
-    /// As [`Plan::launch`].
+    /// Same as [`Plan::launch`].
     unsafe fn launch(
         &self,
         handle: sys::cudnnHandle_t,
@@ -154,7 +154,7 @@ impl Drop for Layout {
 }
 
 impl Layout {
-    /// Of f32 in NCHW.
+    /// Layout of f32 in NCHW.
     fn nchw(dims: [i32; 4]) -> Result<Layout, CudnnError> {
         let layout = Layout(result::create_tensor_descriptor()?);
         // SAFETY: the descriptor was just created.
@@ -185,13 +185,14 @@ impl Cudnn {
         Ok(Cudnn { library: Rc::new(library) })
     }
 
-    /// Times the engines and algorithms that cuDNN has for `input` \[N, C, H, W\] and `weight` \[K, C / groups, R, S\], with the values given,
-    /// and keeps the fastest; `output` is overwritten. Only those that multiply and add in f32, and need at most 4 GiB beside the tensors,
-    /// take part. That is dozens of launches, and waits for them.
+    /// Times cuDNN's engines and algorithms for `input` \[N, C, H, W\] and `weight` \[K, C / groups, R, S\], with the values given,
+    /// and keeps the fastest; `output` is overwritten. Only those that multiply and add in f32, and need at most 4 GiB beside the
+    /// tensors, take part. That is dozens of launches, and waits for them.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for shapes that cuDNN does not take,
-    /// [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::OutOfMemory`], [`Error::Cuda`].
+    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for shapes that cuDNN does not
+    /// support, [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::OutOfMemory`],
+    /// [`Error::Cuda`].
     pub fn conv2d(
         &self,
         input: &Tensor,
@@ -254,7 +255,7 @@ impl Cudnn {
     /// Queues (x − mean) / √(variance + eps) · weight + bias, with one value of each parameter per channel.
     ///
     /// # Errors
-    /// As [`Cudnn::conv2d`].
+    /// Same as [`Cudnn::conv2d`].
     pub fn batch_norm(&self, input: &Tensor, norm: &BatchNorm<'_>, output: &mut Tensor) -> Result<()> {
         let library = &*self.library;
         let dims = library.dims(input)?;
@@ -300,13 +301,13 @@ impl Cudnn {
 }
 
 impl CudnnConv2d {
-    /// What cuDNN calls it: an engine's number, with its method if cuDNN tells that (`engine 34, Winograd 4×4`), or an algorithm's name
-    /// (`IMPLICIT_PRECOMP_GEMM`).
+    /// cuDNN's name for it: an engine's number, with its method if cuDNN reports that (`engine 34, Winograd 4×4`), or an algorithm's
+    /// name (`IMPLICIT_PRECOMP_GEMM`).
     pub fn implementation(&self) -> String {
         self.way.name()
     }
 
-    /// Device memory that it needs besides the tensors.
+    /// Bytes of device memory that it needs besides the tensors.
     pub fn workspace_bytes(&self) -> usize {
         self.workspace.len()
     }

@@ -1,4 +1,4 @@
-//! What the arms of the executor's loop compute: inlined into it where kernels spend their time, called where they do not.
+//! Computations of the executor's loop: inlined into it where kernels spend their time, called elsewhere.
 
 use super::check::Checked;
 use super::context::Context;
@@ -40,8 +40,8 @@ pub(crate) fn min(a: f32, b: f32) -> f32 {
     }
 }
 
-/// Every one is a fused multiply-add of both halves, which the compiler makes vector instructions of: a kernel of pairs
-/// runs 5.8 times as fast as lane by lane.
+/// Each operation is a fused multiply-add of both halves, which the compiler turns into vector instructions: a kernel
+/// of pairs runs 5.8 times as fast as lane by lane.
 #[inline(always)]
 pub(crate) fn half_math<H: Half>(rows: Rows, op: HalfOp, d: R, [a, b, c]: [R; 3], packed: bool, mask: u32) {
     const SIGNS: u32 = 0x8000_8000;

@@ -17,10 +17,10 @@ use crate::exec::watch::monitor::Monitor;
 use crate::ir::*;
 use crate::lanes::{lanes, mask_of};
 
-/// Copies that a warp may have under way before they are made unasked.
+/// Maximum copies that a warp may have under way before they are made unasked.
 const MAX_COPIES: usize = 1 << 16;
 
-/// Notes the copy; [`cp_async_wait`] makes it.
+/// Records the copy; [`cp_async_wait`] makes it.
 #[inline(never)]
 pub(crate) fn cp_async<M: Monitor>(
     context: &mut Context<'_, '_, M>,
@@ -84,7 +84,7 @@ pub(crate) fn cp_async<M: Monitor>(
     Ok(())
 }
 
-/// The warp is about to get a turn: makes the copies whose time has come.
+/// Called when the warp is about to get a turn: makes the copies whose time has come.
 #[inline(always)]
 pub(crate) fn pass_time<M: Monitor>(block: &mut Block, warp: &mut Warp, launch: &Launch<'_>, monitor: &mut M) {
     if launch.asynchrony != Asynchrony::Late && !warp.copies.pending.is_empty() {
@@ -92,7 +92,7 @@ pub(crate) fn pass_time<M: Monitor>(block: &mut Block, warp: &mut Warp, launch: 
     }
 }
 
-/// Makes the copies of a warp that have no turns left, `passed` of which have passed.
+/// Makes the copies of a warp that have no turns left after `passed` turns.
 #[inline(never)]
 fn make_due<M: Monitor>(block: &mut Block, warp: &mut Warp, launch: &Launch<'_>, monitor: &mut M, passed: u32) {
     let is_due = |copy: &mut PendingCopy| {
@@ -106,11 +106,11 @@ fn make_due<M: Monitor>(block: &mut Block, warp: &mut Warp, launch: &Launch<'_>,
     make_copies(block, launch, monitor, warp.number, &due);
 }
 
-/// Copies that cost as much as an instruction to look at.
+/// Number of copies that cost as much as an instruction to look at.
 const COPIES_AN_INSTRUCTION: u64 = 16;
 
 /// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies. Those that an
-/// mbarrier waits for are among them. Returns what that costs more than an instruction.
+/// mbarrier waits for are among them. Returns the cost beyond one instruction.
 #[inline(never)]
 pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Option<u32>, mask: u32) -> u32 {
     let warp = context.warp.number;
@@ -128,7 +128,7 @@ pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Opt
     cost as u32
 }
 
-/// Makes copies of a warp.
+/// Makes the given copies of a warp.
 pub(crate) fn make_copies<M: Monitor>(
     block: &mut Block,
     launch: &Launch<'_>,

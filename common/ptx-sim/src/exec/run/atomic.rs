@@ -1,4 +1,4 @@
-//! Atomics: lane after lane.
+//! Atomics, lane after lane.
 
 use super::check::{Checked, for_parts};
 use super::context::Context;
@@ -16,7 +16,7 @@ fn atomic_result(atomic: &Atomic, mode: Mode, old: u64, a: u64, b: u64) -> u64 {
     combined(atomic.op, atomic.bytes, mode, old, a, b)
 }
 
-/// What an operation on `bytes` (2, 4 or 8) makes of an old value.
+/// Returns the result of an operation on an old value of `bytes` (2, 4 or 8) bytes.
 pub(crate) fn combined(op: AtomOp, bytes: u8, mode: Mode, old: u64, a: u64, b: u64) -> u64 {
     let bits = u32::from(bytes) * 8;
     let sign = |value: u64| ((value << (64 - bits)) as i64) >> (64 - bits);

@@ -1,4 +1,4 @@
-//! Arguments and results of the functions that the simulator itself does: `vprintf`, `malloc` …
+//! Arguments and results of the functions that the simulator implements itself: `vprintf`, `malloc` …
 
 use super::context::Context;
 use crate::exec::watch::monitor::Monitor;
@@ -18,7 +18,7 @@ pub(crate) fn argument<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call
     }
 }
 
-/// Sets a call's result in one lane, as many bytes of it as its place has.
+/// Sets a call's result in one lane, as wide as its place.
 pub(crate) fn set_result<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, lane: usize, value: u64) {
     match call.results.first() {
         Some(Place::Memory((offset, bytes))) => {

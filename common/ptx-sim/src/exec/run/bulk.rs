@@ -1,4 +1,4 @@
-//! `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors: what a thread asks for is checked at once, and
+//! `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors: a thread's request is checked at once, and
 //! becomes a [`Transfer`], which is made later.
 
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::memory::{Role, plural};
 use crate::scalar::{FloatOp, Mode, Scalar, float_op};
 use crate::tensor_map::{Map, TensorElement, Tile};
 
-/// What sizes and addresses of linear copies are multiples of.
+/// Alignment of sizes and addresses of linear copies.
 const GRAIN: u64 = 16;
 
-/// What the address of a box in shared memory is a multiple of.
+/// Alignment of a box's address in shared memory.
 const BOX_ALIGN: u64 = 128;
 
-/// Where the PTX ISA says it.
+/// Source of the rules.
 const RULE: &str = "PTX ISA, \"cp.async.bulk\": both addresses and the size are multiples of 16";
 const WORDS_RULE: &str = "PTX ISA, \"st.async\": the address is a multiple of the size of what is stored";
 const TENSOR_RULE: &str =
@@ -37,7 +37,7 @@ const TENSOR_RULE: &str =
 
 const MEASURED: &str = "in no manual that we know of; an H200 answers with an illegal instruction";
 
-/// Notes the copies that the lanes of `mask` ask for.
+/// Records the copies that the lanes of `mask` ask for.
 #[inline(never)]
 pub(crate) fn bulk<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, mask: u32) -> Checked<()> {
     let frame = context.frame_local();
@@ -61,7 +61,7 @@ struct Ends {
     barrier: Option<u64>,
 }
 
-/// What one lane asks for; the problem says why it cannot have it.
+/// Records the copy that one lane asks for; the problem says why it is not possible.
 fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, lane: usize, ends: Ends) -> Checked<()> {
     let (far, bytes, reduction, align) = match &bulk.shape {
         BulkShape::Bytes(row) => {
@@ -210,7 +210,7 @@ fn live_rank<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address:
     }
 }
 
-/// The blocks that a mask names.
+/// The blocks that a mask selects.
 fn targets<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, mask: u32) -> Checked<Vec<Option<u32>>> {
     let blocks = context.launch.cluster_blocks();
     if mask >> blocks.min(31) != 0 {
@@ -264,7 +264,7 @@ fn near<M: Monitor>(
     Ok(address)
 }
 
-/// The allocation at a global address, as a transfer keeps it, how far into it the address is, and its size.
+/// The allocation at a global address, as a transfer keeps it, the offset of the address in it, and its size.
 fn allocation_at<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     lane: usize,
@@ -342,7 +342,7 @@ fn tiled<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, tile: Tile, 
     Ok(Far::Tile(source, offset, Box::new(tile)))
 }
 
-/// The operation on elements of a tensor; `None` where there is none.
+/// The operation on elements of a tensor; `None` if there is none.
 fn reduction_of(element: TensorElement, op: TensorReduction) -> Option<ElementReduction> {
     let ty = match element {
         TensorElement::U8 | TensorElement::U16 => return None,
@@ -376,7 +376,7 @@ fn reduction_of(element: TensorElement, op: TensorReduction) -> Option<ElementRe
     Some(ElementReduction { op, bytes: ty.size() as u8, mode })
 }
 
-/// `cp.async.bulk.wait_group`. Returns what that costs more than an instruction.
+/// `cp.async.bulk.wait_group`. Returns the cost beyond one instruction.
 #[inline(never)]
 pub(crate) fn wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: u32, read: bool, mask: u32) -> Checked<u32> {
     let before = context.block.charged;

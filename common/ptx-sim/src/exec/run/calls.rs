@@ -9,10 +9,10 @@ use crate::ir::*;
 use crate::lanes::lanes;
 use crate::limits::Use;
 
-/// Calls that may be nested.
+/// Maximum depth of nested calls.
 const MAX_DEPTH: usize = 1 << 12;
 
-/// Where frames begin, like the sizes of their variables: a multiple of this.
+/// Alignment of frames and of the sizes of their variables.
 const FRAME_ALIGN: u32 = 16;
 
 /// Host memory for a frame.
@@ -25,10 +25,10 @@ pub(crate) fn take(launch: &Launch<'_>, lanes: u32, bytes: u64) -> Result<(), Bo
 }
 
 impl Warp {
-    /// Where the frame of `function` may begin, from `rows` on, so that no lanes elsewhere have another function's registers
-    /// there: a wide register holds lanes 0 to 15 in one row and the rest in the next, so two functions that share rows
-    /// would write into each other's lanes. Frames of one function at one place have the same layout, and share it.
-    /// Returns also how many frames were looked at.
+    /// First free rows for a frame of `function`, from `rows` on, such that no lanes elsewhere have another function's
+    /// registers there: a wide register holds lanes 0 to 15 in one row and the rest in the next, so two functions that share
+    /// rows would write into each other's lanes. Frames of one function at one place have the same layout, and share it.
+    /// Also returns the number of frames examined.
     fn free_rows(&self, mut rows: u32, function: u32, count: u32, program: &Program) -> (u32, u64) {
         let elsewhere = self.splits.iter().map(|split| (&split.frame, &split.callers));
         let joins = self.joins.iter().flatten().map(|join| (&join.frame, &join.callers));
@@ -53,8 +53,8 @@ impl Warp {
         (rows, in_the_way.len() as u64)
     }
 
-    /// Enters `function` with the lanes of `split`. Returns what that costs more than an instruction: finding room among the
-    /// frames of other lanes.
+    /// Enters `function` with the lanes of `split`. Returns the cost beyond one instruction: finding room among the frames
+    /// of other lanes.
     pub(crate) fn call(
         &mut self,
         launch: &Launch<'_>,

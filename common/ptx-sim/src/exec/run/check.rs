@@ -1,5 +1,5 @@
-//! Where an access goes: it is checked for all its lanes before any lane touches memory. Where it points, whether it is
-//! aligned, whether it is inside. What a check finds is a [`Problem`] that names the first lane, the address and the nearest
+//! Target of an access: checked for all its lanes before any lane touches memory. Where it points, whether it is aligned,
+//! whether it is in bounds. A failed check is a [`Problem`] that names the first lane, the address and the nearest
 //! allocation.
 
 use super::context::Context;
@@ -30,7 +30,7 @@ fn outside(addresses: &[u64; 32], base: u64, length: u64, Reach { bytes, align, 
     })
 }
 
-/// Splits the lanes by where their addresses lie, checks each part, and hands it to `action`. What a check finds ends the
+/// Splits the lanes by the space of their addresses, checks each part, and hands it to `action`. A failed check ends the
 /// launch, unless a sanitiser collects it: then the lanes at fault are left out and returned.
 #[inline(always)]
 pub(crate) fn for_parts<'l, M: Monitor>(
@@ -139,7 +139,7 @@ pub(crate) fn for_parts<'l, M: Monitor>(
     Ok(refused)
 }
 
-/// The problem of accesses to shared memory of a block that is not in the cluster, or not any more.
+/// The problem of accesses to shared memory of a block that is not, or no longer, in the cluster.
 #[cold]
 #[inline(never)]
 pub(crate) fn beyond_cluster(block: &Block, address: u64, lanes: u32, reach: Reach<'_>) -> Box<Problem> {
@@ -196,7 +196,7 @@ pub(crate) fn find_first<'c, M: Monitor>(
     find(context.warp, context.launch, rows.lane_of(row, wide, lane).wrapping_add(address.offset as u64))
 }
 
-/// What is at a global address, or nearest to it, in words.
+/// Describes a global address: the variable or allocation there, or nearest to it.
 #[cold]
 pub(crate) fn whereabouts(launch: &Launch<'_>, address: u64) -> String {
     match memory::nearest(&launch.memory, launch.heap.heap, address) {
@@ -226,7 +226,7 @@ pub(crate) fn stray(launch: &Launch<'_>, addresses: &[u64; 32], lanes: u32, reac
     Problem::new(kind, lanes, message).at(address).note(whereabouts(launch, address))
 }
 
-/// The problem of accesses that leave their place or are not aligned.
+/// The problem of accesses that are out of bounds or misaligned.
 #[cold]
 #[inline(never)]
 fn misplaced(

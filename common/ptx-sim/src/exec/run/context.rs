@@ -1,4 +1,4 @@
-//! What an instruction that is not plain arithmetic may need.
+//! Context of an instruction that is not plain arithmetic.
 
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::{At, Launch};
@@ -8,7 +8,7 @@ use crate::exec::state::warp::{Frame, Warp};
 use crate::exec::watch::monitor::Monitor;
 use crate::ir::P;
 
-/// What an instruction that is not plain arithmetic may need.
+/// Context of an instruction that is not plain arithmetic.
 pub(crate) struct Context<'c, 'l, M> {
     pub warp: &'c mut Warp,
     pub block: &'c mut Block,
@@ -24,7 +24,7 @@ impl<'c, M: Monitor> Context<'c, '_, M> {
         At { launch: self.launch, block: self.block.index, warp: self.warp.number, pc: self.pc }
     }
 
-    /// Hands a problem to the sanitiser, which goes on; without one it is an error.
+    /// Hands a problem to the sanitiser, which goes on; without a sanitiser it is an error.
     #[cold]
     #[inline(never)]
     pub(crate) fn report(&mut self, problem: Box<Problem>) -> Result<(), Box<Problem>> {
@@ -52,11 +52,11 @@ impl<'c, M: Monitor> Context<'c, '_, M> {
     }
 }
 
-/// How a warp goes on.
+/// Progress of a warp at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Done,
-    /// The instruction is done when other warps of the warpgroup have come so far.
+    /// The instruction is done when other warps of the warpgroup have reached it.
     WaitForWarps,
 }
 

@@ -1,4 +1,4 @@
-//! Control: lanes part and meet, enter functions, and come to barriers.
+//! Control flow: lanes diverge and reconverge, enter functions, and come to barriers.
 
 use super::context::{Context, Fail, Step};
 use super::malloc::{free, malloc};
@@ -16,7 +16,7 @@ use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::mask_of;
 
-/// The join that the lanes of `split` will meet at when a branch has parted them.
+/// The join at which the lanes of `split` reconverge after a divergent branch.
 pub(crate) fn part(warp: &mut Warp, split: &Split, join: u32) -> u32 {
     if join == NONE || warp.meets(split.join, join, split.callers.len()) {
         split.join // a loop: those that left in an earlier round already wait there
@@ -25,14 +25,14 @@ pub(crate) fn part(warp: &mut Warp, split: &Split, join: u32) -> u32 {
     }
 }
 
-/// Lanes of a guarded instruction that do not take part go on while the others wait.
+/// Lanes that a guard switches off go on while the others wait.
 pub(crate) fn leave_behind(warp: &mut Warp, split: &Split, pc: usize, mask: u32, active: u32) {
     if mask != active {
         warp.splits.push(Split { pc: pc as u32 + 1, mask: mask & !active, ..split.clone() });
     }
 }
 
-/// `call`: a built-in function is done at once; otherwise `split` enters the function. Returns what it costs more than an
+/// `call`: a built-in function is done at once; otherwise `split` enters the function. Returns the cost beyond one
 /// instruction.
 #[inline(never)]
 pub(crate) fn enter<M: Monitor>(

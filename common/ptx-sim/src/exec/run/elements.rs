@@ -14,7 +14,7 @@ pub(crate) fn shared_bytes(block: &mut Block) -> *mut u8 {
     block.shared.as_mut_ptr().cast()
 }
 
-/// The shared memory that a place is in, of the block that runs or of one of its cluster.
+/// The shared memory of a place, in the running block or in one of its cluster.
 #[inline(always)]
 fn memory_of(block: &mut Block, place: Place<'_>) -> *mut u8 {
     match place {
@@ -42,7 +42,7 @@ pub(crate) unsafe fn read_shared(memory: *const u8, offset: u64, bytes: u8) -> u
 }
 
 /// # Safety
-/// As for [`read_shared`].
+/// Same as [`read_shared`].
 #[inline(always)]
 pub(crate) unsafe fn write_shared(memory: *mut u8, offset: u64, bytes: u8, value: u64) {
     // SAFETY: by the caller's promise; shared memory is aligned to 16.

@@ -35,23 +35,23 @@ use crate::scalar::single::sum_to_odd;
 /// Warp instructions after which a warp lets the next one run.
 const WARP_QUANTUM: u32 = 1 << 11;
 
-/// Warp instructions after which lanes that a branch parted from others let those run: one side may be spinning until the
-/// other gives up a lock.
+/// Number of warp instructions after which diverged lanes let the others run: one side may be spinning until the other
+/// gives up a lock.
 const SPLIT_QUANTUM: u32 = 1 << 7;
 
-/// Why a split stopped running.
+/// Reason why a split stopped running.
 enum Stop {
     /// Its turn is over.
     Quantum,
-    /// It gives its turn away: what it asked for is not there yet.
+    /// It yields: the thing it asked for is not there yet.
     Yield,
-    /// It waits; its state says for what.
+    /// It waits; its state gives the reason.
     Wait,
     /// Its lanes are gone: exited, or waiting at a join.
     Gone,
 }
 
-/// Runs the warp until its turn is over or all its lanes wait or are done. Says whether it executed anything.
+/// Runs the warp until its turn is over or all its lanes wait or are done. Returns whether it executed anything.
 pub(crate) fn run<M: Monitor>(
     warp: &mut Warp,
     block: &mut Block,
@@ -103,7 +103,7 @@ pub(crate) fn run<M: Monitor>(
     Ok(moved)
 }
 
-/// Counts waits at mbarriers in vain in turns in which nothing else happened.
+/// Counts vain waits at mbarriers in turns in which nothing else happened.
 fn note_turn(warp: &mut Warp, block: &mut Block, moved: bool) {
     let (spun, busy) = (std::mem::take(&mut warp.spun), std::mem::take(&mut warp.busy));
     if moved {
@@ -112,7 +112,7 @@ fn note_turn(warp: &mut Warp, block: &mut Block, moved: bool) {
     }
 }
 
-/// [`interpret`] as this machine runs it best.
+/// [`interpret`] in its fastest version for this machine.
 fn interpret_here<M: Monitor>(
     warp: &mut Warp,
     split: &mut Split,

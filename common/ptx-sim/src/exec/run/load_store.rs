@@ -12,8 +12,8 @@ use crate::ir::*;
 use crate::lanes::lanes;
 use crate::memory::Role;
 
-/// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short way, and a shorter
-/// one where lanes read one place or neighbouring ones; every other load, and whatever a check finds, goes through
+/// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short path, and a
+/// shorter one where lanes read one place or neighbouring ones; every other load, and every failed check, goes through
 /// [`load_any`]. `AVX2`: this is compiled for a processor that has it.
 #[inline(always)]
 pub(crate) fn load<M: Monitor, const AVX2: bool>(
@@ -44,7 +44,7 @@ pub(crate) fn load<M: Monitor, const AVX2: bool>(
     load_any(context, rows, access, mask)
 }
 
-/// Whether the short way of an access of words needs no closer look: there is no sanitiser, or it has seen all.
+/// Whether the short path of an access of words needs no closer look: there is no sanitiser, or it has seen all.
 #[inline(always)]
 fn passes<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32, write: bool) -> bool {
     context.monitor.sanitiser().is_none() || seen_in_order(context, rows, access, mask, write)
@@ -168,7 +168,8 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
     Ok(())
 }
 
-/// Stores of 32-bit registers to shared and global memory whose lanes are all in order take a short way, as [`load`].
+/// Stores of 32-bit registers to shared and global memory whose lanes are all in order take a short path, like
+/// [`load`].
 #[inline(always)]
 pub(crate) fn store<M: Monitor, const AVX2: bool>(
     context: &mut Context<'_, '_, M>,
@@ -224,7 +225,7 @@ fn store_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &
     Ok(())
 }
 
-/// A loaded element as its register holds it.
+/// A loaded element, extended to its register.
 #[inline(always)]
 fn extended(access: &Access, value: u64) -> u64 {
     if !access.signed || access.bytes >= 8 {

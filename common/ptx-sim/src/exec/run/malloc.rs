@@ -1,4 +1,4 @@
-//! `malloc` and `free` of a kernel, which `new` and `delete` are too.
+//! `malloc` and `free` of a kernel, also called by `new` and `delete`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ir::Call;
 use crate::lanes::lanes;
 use crate::memory::{BadFree, Origin};
 
-/// What `malloc` or `free` costs for each lane, in instructions.
+/// Cost of `malloc` or `free` for each lane, in instructions.
 const COST: u64 = 16;
 
 /// `malloc(bytes)`, and with an alignment `__cuda_syscall_aligned_malloc(bytes, align)`, for each lane in turn; 0 where the

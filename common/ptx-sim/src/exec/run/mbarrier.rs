@@ -43,7 +43,7 @@ fn store(block: &mut Block, at: u64, state: u64) {
     unsafe { write_shared(shared_bytes(block), at, 8, state) };
 }
 
-/// Checks an access of one lane to an object. False: a sanitiser has been told that it must not be made.
+/// Checks an access of one lane to an object. False: it must not be made, and a sanitiser has been told.
 fn reach<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     mbarrier: &Mbarrier,
@@ -67,7 +67,7 @@ fn reach<M: Monitor>(
     Ok(for_parts(context, space, addresses, 1 << lane, reach, |_, _| {})? == 0)
 }
 
-/// Executes the instruction for the lanes of `mask`, lowest first; says whether one of them is to wait.
+/// Executes the instruction for the lanes of `mask`, lowest first; returns whether one of them is to wait.
 #[inline(never)]
 pub(crate) fn mbarrier<M: Monitor>(
     context: &mut Context<'_, '_, M>,
@@ -218,7 +218,7 @@ pub(crate) fn mbarrier<M: Monitor>(
 
 const NOT_ONE: &str = "there is no mbarrier here: none was initialised, or it has been invalidated";
 
-/// `count` arrivals at the object; the error says why they are not possible.
+/// Adds `count` arrivals to the object; the error says why they are not possible.
 fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
     let Some(mut state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
     if count == 0 || count > state.missing {
@@ -242,7 +242,7 @@ fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool)
     Ok(())
 }
 
-/// The phase waits for that many bytes more, or fewer where they have come; the error says why it cannot.
+/// Makes the phase wait for that many more bytes, or fewer where they have come; the error says why it cannot.
 fn transact(block: &mut Block, at: u64, bytes: i64) -> Result<(), String> {
     let Some(state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
     let transactions = i64::from(state.transactions) + bytes;
@@ -259,7 +259,7 @@ fn transact(block: &mut Block, at: u64, bytes: i64) -> Result<(), String> {
     Ok(())
 }
 
-/// Says if there is no object at `at`, for a copy that is to complete on it.
+/// Checks that there is an object at `at`, for a copy that is to complete on it.
 pub(crate) fn check(block: &mut Block, lane: usize, at: u64) -> Checked<()> {
     match State::decode(load(block, at)) {
         Some(_) => Ok(()),
@@ -267,12 +267,12 @@ pub(crate) fn check(block: &mut Block, lane: usize, at: u64) -> Checked<()> {
     }
 }
 
-/// A transaction has brought that many bytes to the object at `at`; the error says why it cannot.
+/// Completes a transaction of that many bytes on the object at `at`; the error says why it cannot.
 pub(crate) fn complete(block: &mut Block, at: u64, bytes: u64) -> Result<(), String> {
     transact(block, at, -i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
-/// Something is about to be looked for among all arrivals and copies under way. A kernel may have any number of them.
+/// Charges for a search among all arrivals and copies under way. A kernel may have any number of them.
 fn look_at_all<M: Monitor>(context: &mut Context<'_, '_, M>, mask: u32) -> Checked<()> {
     const AN_INSTRUCTION: usize = 1 << 10;
     let block = &context.block;
@@ -284,7 +284,7 @@ fn look_at_all<M: Monitor>(context: &mut Context<'_, '_, M>, mask: u32) -> Check
     Ok(())
 }
 
-/// Makes the copies that an object waits for, and their arrivals: as late as PTX allows, when somebody asks.
+/// Makes the copies that an object waits for, and their arrivals: as late as PTX allows, when it is queried.
 fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> Checked<()> {
     if !context.block.arrivals.iter().any(|arrival| arrival.at == at) {
         return Ok(());
@@ -308,19 +308,19 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
     Ok(())
 }
 
-/// Waits in vain at mbarriers, for each warp, that are a deadlock if nothing else happens between them. A kernel may count
-/// its questions and then do something else; it does not count as far as that.
+/// Vain waits at mbarriers, for each warp, that are a deadlock if nothing else happens between them. A kernel may count
+/// its queries and then do something else; it does not count as far as that.
 const VAIN_WAITS: u64 = 1 << 12;
 
-/// Waits in vain, for each warp, after which it is looked whether the warps' registers change between them. If they do not, no
+/// Vain waits, for each warp, after which the warps' registers are checked for changes between waits. If there are none, no
 /// wait will ever be different.
 const FEW_WAITS: u64 = 8;
 
 /// Maximum number of waits that a deadlock names.
 const MAX_WAITS: usize = 8;
 
-/// The deadlock that a cluster is in, if all its warps that can run ask mbarriers in vain and nothing else happens: what they
-/// ask for does not come, since a wait makes the copies that it can wait for.
+/// The deadlock of a cluster whose warps, all that can run, ask mbarriers in vain while nothing else happens: the arrivals do
+/// not come, since a wait makes the copies that it can wait for.
 pub(crate) fn starved(cluster: &mut Cluster, launch: &Launch<'_>) -> Option<Box<Fault>> {
     let blocks = &mut cluster.blocks;
     if blocks.iter().any(|block| block.busy) {
@@ -355,7 +355,7 @@ pub(crate) fn starved(cluster: &mut Cluster, launch: &Launch<'_>) -> Option<Box<
     Some(Box::new(launch.fault(*problem, first.pc, blocks[at].index, warp)))
 }
 
-/// In words, which thread waits for a phase of an mbarrier that is not over, and for how many arrivals.
+/// Describes which thread waits for an unfinished phase of an mbarrier, and for how many arrivals.
 pub(crate) fn waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Option<String> {
     all_waits_in_vain(block, launch).into_iter().next()
 }

@@ -12,11 +12,11 @@ use crate::fault::FaultKind;
 use crate::ir::{Call, MemSpace};
 use crate::lanes::lanes;
 
-/// Longest string that is read from a kernel.
+/// Maximum length of a string that is read from a kernel.
 const MAX_STRING: u64 = 4096;
 /// Bytes of text that cost as much as an instruction to make.
 const BYTES_AN_INSTRUCTION: u64 = 32;
-/// Bytes that are kept until the host takes them; what is printed beyond is dropped, as a GPU's buffer drops it.
+/// Bytes that are kept until the host takes them; further output is dropped, as a GPU's buffer drops it.
 const MAX_OUTPUT: usize = 16 << 20;
 
 fn string<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u64) -> Result<String, Box<Problem>> {
@@ -57,8 +57,8 @@ pub(crate) fn vprintf<M: Monitor>(
     Ok(())
 }
 
-/// The arguments lie one after another, each at its own alignment: 4 bytes for an int, 8 for the rest. What is longer than
-/// `room` will be dropped: the rest of it is not made, but its arguments are read.
+/// The arguments lie one after another, each at its own alignment: 4 bytes for an int, 8 for the rest. Text beyond `room`
+/// will be dropped: it is not made, but its arguments are read.
 fn formatted<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     lane: usize,
@@ -269,7 +269,7 @@ fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
     }
 }
 
-/// `%a`, as many digits as the value has.
+/// `%a`, with all digits of the value.
 fn hexadecimal(value: f64) -> String {
     let bits = value.to_bits();
     let fraction = bits & ((1 << 52) - 1);

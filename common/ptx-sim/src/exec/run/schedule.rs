@@ -18,18 +18,18 @@ use crate::fault::{Fault, FaultKind};
 use crate::ir::CLUSTER_BARRIER;
 use crate::limits::{Reached, Use};
 
-/// Turns of all its warps after which a cluster lets others run.
+/// Number of turns of all its warps after which a cluster lets others run.
 const QUANTUM: u32 = 64;
 
-/// Host memory that blocks which have begun may take together, unless the fewest that are useful take more.
+/// Maximum host memory of all blocks that have begun, unless the useful minimum takes more.
 const MAX_BEGUN_BYTES: u64 = 1 << 30;
 
-/// Blocks that may have begun whatever they take, where no limit of memory is set.
+/// Number of blocks that may have begun regardless of memory, if no memory limit is set.
 const MIN_BEGUN: u64 = 16;
 
 enum Outcome {
     Done,
-    /// The cluster used up its turns; more than one may be waiting for another.
+    /// The cluster used up its turns; it may be waiting for another.
     Yielded,
 }
 
@@ -68,7 +68,7 @@ impl Cluster {
         Ok(Outcome::Yielded)
     }
 
-    /// Nothing can move.
+    /// The fault of a launch that cannot make progress.
     fn deadlock(&self, launch: &Launch<'_>) -> Box<Fault> {
         let mut waiting = self.blocks.iter().filter_map(|block| Some((block, block.first_waiting()?)));
         // What waits for its own block says more than what waits for the cluster.
@@ -92,7 +92,7 @@ impl Cluster {
     }
 }
 
-/// What a turn of all warps came to.
+/// Result of a turn of all warps.
 struct Round {
     done: bool,
     /// An instruction was executed, or a barrier is complete.
@@ -136,7 +136,7 @@ impl Block {
         Ok(())
     }
 
-    /// The cluster's barrier is complete: its warps that wait there go on.
+    /// Lets the warps that wait at the complete barrier of the cluster go on.
     fn leave_cluster_barrier<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) {
         for number in 0..self.warps.len() {
             let released = self.warps[number].release(launch, CLUSTER_BARRIER, BarrierState::default());
@@ -149,13 +149,14 @@ impl Block {
         }
     }
 
-    /// The first of its warps that waits, and where: rather one that waits for registers, since the others then wait for it.
+    /// The first waiting warp, and its location; one that waits for registers comes first, since the others then wait for
+    /// it.
     fn first_waiting(&self) -> Option<(u32, Waiting)> {
         let mut waiting = self.warps.iter().filter_map(|warp| Some((warp.number, warp.waiting()?)));
         waiting.clone().find(|(_, waiting)| waiting.registers).or_else(|| waiting.next())
     }
 
-    /// Lets go the warps whose barrier is full; says whether there was one.
+    /// Releases the warps whose barrier is full; returns whether there was one.
     fn complete_barriers<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) -> bool {
         let mut any = false;
         for id in 0..BARRIERS {
@@ -189,7 +190,7 @@ impl Block {
         any
     }
 
-    /// Nothing can move: some threads of a warp wait for a barrier that others never reach.
+    /// The fault of a deadlock: some threads of a warp wait for a barrier that others never reach.
     fn deadlock(&self, launch: &Launch<'_>, warp: u32, waiting: Waiting) -> Box<Fault> {
         let mut problem = match waiting.barrier {
             Some(id) => {
@@ -234,7 +235,7 @@ impl Block {
         Box::new(launch.fault(*problem, waiting.pc, self.index, warp))
     }
 
-    /// The launch has reached a limit while this block ran: says where the first warp that is not done is.
+    /// The fault of a launch that reached a limit while this block ran: names the location of the first unfinished warp.
     fn stopped(&mut self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
         let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
         let Some((warp, pc, lanes)) = position else {
@@ -249,25 +250,26 @@ impl Block {
     }
 }
 
-/// What a worker has used of the launch's budget and time.
+/// Use of the launch's budget and time by one worker.
 struct Meter<'q, 'l> {
     launch: &'q Launch<'l>,
     /// Instructions of all workers.
     spent: &'q AtomicU64,
     workers: u64,
-    /// Instructions that are not in `spent` yet.
+    /// Instructions not yet added to `spent`.
     held: u64,
-    /// How many may be held: few enough that all workers together stay within the budget.
+    /// Maximum of `held`: low enough that all workers together stay within the budget.
     room: u64,
-    /// Turns until the clock is looked at.
+    /// Turns until the next look at the clock.
     turns: u32,
 }
 
 impl<'q, 'l> Meter<'q, 'l> {
-    /// Instructions after which a worker tells the others.
+    /// Number of instructions after which a worker tells the others.
     const ROOM: u64 = 1 << 14;
 
-    /// Turns after which a worker looks at the clock, however short they are: that takes as long as an instruction or two.
+    /// Number of turns after which a worker looks at the clock, however short they are: that takes as long as an
+    /// instruction or two.
     const TURNS: u32 = 16;
 
     fn new(launch: &'q Launch<'l>, spent: &'q AtomicU64, workers: usize) -> Self {
@@ -312,7 +314,7 @@ struct Queue {
     /// The next fresh one; changed under the lock of `begun`.
     next: AtomicU64,
     total: u64,
-    /// Those that had a turn and are not done.
+    /// Clusters that had a turn and are not done.
     begun: Mutex<VecDeque<Cluster>>,
     /// The lowest cluster that is known to be at fault: those below it still run, so that the same one is reported each time.
     faulty: AtomicU64,
@@ -320,11 +322,11 @@ struct Queue {
     /// The fault of the lowest cluster.
     fault: Mutex<Option<(u64, Box<Fault>)>>,
     counts: Mutex<Counts>,
-    /// Clusters that may have begun and not ended.
+    /// Maximum number of clusters that have begun and not ended.
     max_begun: usize,
-    /// The launch has reached a limit: no cluster gets another turn.
+    /// Set if the launch has reached a limit: no cluster gets another turn.
     stopped: AtomicBool,
-    /// A cluster could not begin for want of host memory.
+    /// Set if a cluster could not begin for want of host memory.
     starved: AtomicBool,
 }
 
@@ -353,13 +355,13 @@ impl Queue {
     }
 }
 
-/// Host memory that a cluster takes when it begins.
+/// Host memory that a cluster takes when it begins, in bytes.
 fn cluster_bytes(launch: &Launch<'_>) -> u64 {
     u64::from(launch.cluster_blocks()) * launch.block_bytes()
 }
 
-/// Runs all blocks of a launch, each worker with a monitor of its own, and returns those with the counts and the fault
-/// that ended it, if one did.
+/// Runs all blocks of a launch, each worker with a monitor of its own, and returns the monitors with the counts and the
+/// fault that ended the launch, if any.
 pub(crate) fn run<M: Monitor>(
     launch: &Launch<'_>,
     workers: usize,
@@ -404,7 +406,7 @@ pub(crate) fn run<M: Monitor>(
     (*lock(&queue.counts), monitors, fault)
 }
 
-/// One worker: fresh clusters first, then those that had a turn.
+/// The loop of one worker: fresh clusters first, then those that had a turn.
 fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor: &mut M) {
     let mut meter = Meter::new(launch, &queue.spent, workers);
     let mut spare = None;

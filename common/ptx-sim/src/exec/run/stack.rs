@@ -10,7 +10,7 @@ use crate::ir::*;
 use crate::lanes::{each, lanes, lanes_where};
 
 impl Warp {
-    /// Where the frame's variables end, and what the threads of `mask` have allocated behind them at most.
+    /// End of the frame's variables, and the maximum that threads of `mask` have allocated behind them.
     pub(crate) fn end_of_frame(&mut self, launch: &Launch<'_>, frame: Frame, mask: u32) -> (u32, u32) {
         let function = &launch.program.functions[frame.function as usize];
         let allocated = match function.stack {
@@ -23,7 +23,7 @@ impl Warp {
         (frame.local + function.local_bytes, allocated)
     }
 
-    /// Runs an instruction of the stack. Returns what it costs more than an instruction: looking at memory.
+    /// Runs an instruction of the stack. Returns the cost beyond one instruction: looking at memory.
     pub(crate) fn stack(
         &mut self,
         launch: &Launch<'_>,

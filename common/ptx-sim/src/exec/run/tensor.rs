@@ -1,4 +1,4 @@
-//! Tensor maps in memory: reading one, setting its fields, and copying one to where copies find it.
+//! Tensor maps in memory: reading one, setting its fields, and copying one to where copies look for it.
 
 use super::check::Checked;
 use super::context::Context;

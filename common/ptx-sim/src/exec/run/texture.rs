@@ -1,5 +1,5 @@
 //! Textures and surfaces: reads, writes and reductions through handles of the device's objects. Their memory is checked and
-//! watched as all global memory is, texel by texel.
+//! watched like all global memory, texel by texel.
 
 use super::atomic::combined;
 use super::check::{Checked, for_parts};

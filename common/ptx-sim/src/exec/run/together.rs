@@ -39,7 +39,7 @@ pub(crate) fn missing<M: Monitor>(
     Ok(None)
 }
 
-/// The lanes whose member mask is that.
+/// Lanes with that member mask.
 #[inline(always)]
 fn alike(rows: Rows, row: R, members: u32) -> u32 {
     if rows.shape(row, false) == Shape::Same {
@@ -204,7 +204,7 @@ fn reads_outside(strays: u32, members: u32) -> Box<Problem> {
     Problem::new(FaultKind::InvalidMask, strays, message).note(note)
 }
 
-/// `shfl.sync`: returns the lanes whose source was in range, and for each of the masks those whose source is in it.
+/// `shfl.sync`: returns the lanes whose source was in range, and for each of the masks the lanes whose source is in it.
 #[inline(always)]
 fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32, masks: [u32; 2]) -> (u32, [u32; 2]) {
     let (values, b, c) = (rows.get(a), rows.get(b), rows.get(c));

@@ -13,11 +13,11 @@ use crate::exec::state::transfers::{
 use crate::exec::watch::monitor::Monitor;
 use crate::fault::Fault;
 
-/// Transfers that a block may have under way before the first are made unasked.
+/// Maximum number of transfers that a block may have under way before the first are made unasked.
 const MAX_TRANSFERS: usize = 1 << 12;
 
 impl Transfer {
-    /// What arrives in shared memory, in the order of the box.
+    /// Returns the bytes that arrive in shared memory, in the order of the box.
     fn read_far(&self, block: &mut Block, launch: &Launch<'_>) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes as usize];
         let allocation = self.allocation(launch);
@@ -40,7 +40,7 @@ impl Transfer {
         bytes
     }
 
-    /// What leaves shared memory, in the order of the box.
+    /// Returns the bytes that leave shared memory, in the order of the box.
     pub(crate) fn read_near(&self, block: &mut Block) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes as usize];
         match &self.far {
@@ -124,7 +124,7 @@ fn write_block(block: &mut Block, at: u64, from: &[u8]) {
 }
 
 impl Block {
-    /// A thread of the block, or of its cluster, has asked for a copy.
+    /// Begins a copy that a thread of the block, or of its cluster, has asked for.
     pub(crate) fn begin_transfer<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
@@ -148,12 +148,12 @@ impl Block {
         Ok(())
     }
 
-    /// A transfer is not under way any more.
+    /// Releases a transfer that is no longer under way.
     fn let_go(&mut self, transfer: &Transfer) {
         self.arrival_bytes = self.arrival_bytes.saturating_sub(Transfers::bytes_of(transfer));
     }
 
-    /// Moves what a transfer moves, and completes what it completes.
+    /// Moves the data of a transfer, and completes its mbarrier or group.
     fn make_transfer<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M, transfer: Transfer) -> Checked<()> {
         self.charged += transfer.bytes / BYTES_AN_INSTRUCTION + 1;
         match transfer.completes {
@@ -201,8 +201,8 @@ impl Block {
         Ok(())
     }
 
-    /// A wait asks for the mbarrier at `at`, all of whose arrivals have come: makes the transfers that its phase waits for.
-    /// `is_over` says whether the phase is over.
+    /// Makes the transfers that the phase of the mbarrier at `at` waits for, all of whose arrivals have come. `is_over`
+    /// says whether the phase is over.
     pub(crate) fn make_transfers_of_barrier<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
@@ -222,7 +222,7 @@ impl Block {
     }
 
     /// `cp.async.bulk.wait_group` of a thread that has committed that number of groups: completes all but the latest `n`;
-    /// `read`: their sources are to have been read.
+    /// `read`: only their sources have to have been read.
     pub(crate) fn wait_for_groups<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
@@ -252,7 +252,7 @@ impl Block {
         Ok(())
     }
 
-    /// A warp of the block is about to get a turn: makes the transfers whose time has come.
+    /// Called when a warp of the block is about to get a turn: makes the transfers whose time has come.
     #[inline(always)]
     pub(crate) fn pass_time<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) -> Result<(), Box<Fault>> {
         if self.transfers.timed { self.pass_time_of_transfers(launch, monitor) } else { Ok(()) }
@@ -275,7 +275,7 @@ impl Block {
         self.at_fault(launch, made)
     }
 
-    /// The block has come to its end: makes all transfers that are left.
+    /// Makes all transfers that are left at the end of the block.
     pub(crate) fn finish_transfers<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
@@ -291,7 +291,7 @@ impl Block {
         self.at_fault(launch, made)
     }
 
-    /// A problem that no instruction met which is being executed.
+    /// A problem outside the instruction that is being executed.
     fn at_fault(&self, launch: &Launch<'_>, made: Checked<()>) -> Result<(), Box<Fault>> {
         made.map_err(|problem| {
             let first = launch.program.functions[launch.kernel.function as usize].start as usize;
@@ -300,7 +300,7 @@ impl Block {
     }
 }
 
-/// Hands a problem of a transfer to the sanitiser, which goes on; without one it is an error.
+/// Hands a problem of a transfer to the sanitiser, which goes on; without a sanitiser it is an error.
 fn report<M: Monitor>(launch: &Launch<'_>, monitor: &mut M, by: Issuer, problem: Box<Problem>) -> Checked<()> {
     let Issuer { block, warp, pc, .. } = by;
     match monitor.sanitiser() {

@@ -1,4 +1,4 @@
-//! Words of all lanes at once: the short ways of loads and stores whose lanes are in order.
+//! Words of all lanes at once: the short paths of loads and stores whose lanes are in order.
 
 use crate::exec::state::address::register_of;
 use crate::exec::state::rows::{Rows, Shape};
@@ -88,7 +88,7 @@ impl Words for &Allocation {
     }
 }
 
-/// Loads words of a memory that has the addresses `[base, base + length)`; false if it cannot, because of the addresses.
+/// Loads words of a memory that has the addresses `[base, base + length)`; false if the addresses do not allow it.
 #[inline(always)]
 pub(crate) fn load_words<W: Words, const AVX2: bool>(
     memory: W,
@@ -155,7 +155,7 @@ pub(crate) fn load_words<W: Words, const AVX2: bool>(
     true
 }
 
-/// As [`load_words`].
+/// Same as [`load_words`], for stores.
 #[inline(always)]
 pub(crate) fn store_words<W: Words, const AVX2: bool>(
     memory: W,
@@ -214,7 +214,7 @@ fn in_order(addresses: &[u64; 32], base: u64, length: u64, bytes: u64, mask: u32
     (any >> 32 == 0 && any & (bytes - 1) == 0 && all_bits(&past) >> 31 == 0).then_some(narrow)
 }
 
-/// The bits that any lane has. Halving keeps the sums in vector registers until the last few.
+/// The union of all lanes' bits. Halving keeps the sums in vector registers until the last few.
 #[inline(always)]
 fn all_bits<T: Copy + Default + std::ops::BitOr<Output = T>>(values: &[T; 32]) -> T {
     let mut half = [T::default(); 16];

@@ -3,9 +3,9 @@
 //! # When a product happens
 //! As late as PTX allows: when a warp waits for it ([`wait`]). Then all four warps have asked for it, and the tiles that it
 //! reads are read, for all of them: a thread that goes on after its wait may tell others to overwrite them. Each warp's
-//! registers, though, are read and written at its own wait. So a kernel that forgets to wait finds in its accumulators what
-//! was there before, and one that overwrites a tile too early multiplies what it wrote, each time and not only sometimes.
-//! On request it happens earlier ([`Asynchrony`], [`complete_due`]): at the latest at the wait all the same.
+//! registers, though, are read and written at its own wait. So a kernel that forgets to wait finds the old values in its
+//! accumulators, and one that overwrites a tile too early multiplies the new values, each time and not only sometimes. On
+//! request it happens earlier ([`Asynchrony`], [`complete_due`]): at the latest at the wait all the same.
 //!
 //! To compilers registers are values, so that an accumulator in flight may be copied from one register to another where a
 //! loop begins anew. [`copied`] makes the other register one more name of the result.
@@ -27,13 +27,13 @@ use crate::ir::*;
 use crate::lanes::mask_of;
 use crate::matrix::{Descriptor, InvalidMetadata, Register};
 
-/// Products that a warp may have in flight.
+/// Maximum number of products in flight per warp.
 const MAX_PRODUCTS: u64 = 256;
 
-/// Groups that a warp may wait for: `wgmma.wait_group` names at most 255 that it does not wait for.
+/// Maximum number of groups that a warp may wait for: `wgmma.wait_group` names at most 255 that it does not wait for.
 const MAX_GROUPS: usize = 256;
 
-/// Registers that may be further names of results.
+/// Maximum number of registers that are further names of results.
 const MAX_NAMES: usize = 1024;
 
 /// Checks that the warp is whole, and one of a whole warpgroup.
@@ -65,7 +65,7 @@ fn uniform(rows: Rows, row: R, what: &str) -> Result<Descriptor, Box<Problem>> {
     Ok(Descriptor(first))
 }
 
-/// Tells a sanitiser what the warp's part of a product reads: its rows of A, and B.
+/// Reports the warp's reads of a product to a sanitiser: its rows of A, and B.
 fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, number: u64) {
     let Context { launch, block, monitor, warp, .. } = context;
     let Some(sanitiser) = monitor.sanitiser() else { return };
@@ -77,7 +77,7 @@ fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, number: u64) {
     sanitiser.product_asked(launch, block, by, &ranges);
 }
 
-/// The warp is about to get a turn: completes the products whose time has come.
+/// Called when the warp is about to get a turn: completes the products whose time has come.
 #[inline(always)]
 pub(crate) fn pass_time<M: Monitor>(
     warp: &mut Warp,
@@ -115,7 +115,7 @@ fn complete_due<M: Monitor>(context: &mut Context<'_, '_, M>) -> Result<(), Box<
     }
 }
 
-/// Tells a sanitiser of a tile that does not begin where the pattern of its swizzle does.
+/// Reports a tile to a sanitiser that does not begin where the pattern of its swizzle does.
 fn check_alignment<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     a: Option<Descriptor>,
@@ -143,7 +143,7 @@ fn check_alignment<M: Monitor>(
     Ok(())
 }
 
-/// `wgmma.mma_async`: notes the product.
+/// `wgmma.mma_async`: records the product.
 #[inline(never)]
 pub(crate) fn issue<M: Monitor>(
     context: &mut Context<'_, '_, M>,
@@ -246,7 +246,7 @@ fn outside(what: &str, descriptor: Descriptor, (address, place): (u64, [usize; 2
         .note(format!("the descriptor of {what} is {:#018x}: {descriptor}", descriptor.0))
 }
 
-/// `wgmma.commit_group`: the products so far are a group.
+/// `wgmma.commit_group`: makes a group of the products so far.
 pub(crate) fn commit<M: Monitor>(context: &mut Context<'_, '_, M>, group: u32) -> Result<(), Box<Problem>> {
     whole(context, group)?;
     let number = context.warp.number;
@@ -320,7 +320,7 @@ fn complete<M: Monitor>(context: &mut Context<'_, '_, M>, end: u64) -> Result<St
     result
 }
 
-/// Reads the tiles of a product from shared memory, if that has not happened.
+/// Reads the tiles of a product from shared memory, unless that has happened.
 fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Product) {
     let Some(op) = op_at(context.launch, product.pc) else { return };
     if product.tiles.is_some() {
@@ -342,7 +342,7 @@ fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Produc
     }
 }
 
-/// A warp's part of a product. Returns what is written to the registers of D.
+/// A warp's part of a product. Returns the new values of the registers of D.
 fn multiply<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     product: &Product,

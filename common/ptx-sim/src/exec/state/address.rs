@@ -1,4 +1,4 @@
-//! The addresses that the lanes of an instruction name.
+//! Addresses used by the lanes of an instruction.
 
 use super::launch::Launch;
 use super::rows::Rows;
@@ -59,7 +59,7 @@ pub(crate) fn addresses(rows: Rows, frame_local: u32, address: &Address) -> [u64
     }
 }
 
-/// The register that an address counts from, and whether it has 64 bits.
+/// The base register of an address, and whether it has 64 bits.
 #[inline(always)]
 pub(crate) fn register_of(address: &Address) -> Option<(R, bool)> {
     match address.base {

@@ -1,24 +1,24 @@
 //! When asynchronous copies are made. PTX leaves that open between their instruction and the wait for them, and a kernel
-//! must be right for all of it: here, and nowhere else, it is decided.
+//! must be right for all of it: this module, and no other, decides it.
 
 /// When asynchronous copies (`cp.async`, `cp.async.bulk` and its kin) and products (`wgmma`) are made: all are legal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asynchrony {
-    /// As late as PTX allows: when a wait asks for them, or the block ends. A kernel that does not wait reads what was there
-    /// before.
+    /// As late as PTX allows: when a wait asks for them, or the block ends. A kernel that does not wait reads the old
+    /// contents.
     #[default]
     Late,
     /// At once.
     Early,
-    /// At some later turn of the block, which the number decides: the same for the same number.
+    /// At some later turn of the block, derived from the number: the same for the same number.
     Seeded(u64),
 }
 
-/// Turns of the block's warps after which a copy has been made, at most.
+/// Maximum turns of the block's warps before a copy is made.
 const TURNS: u64 = 16;
 
 impl std::fmt::Display for Asynchrony {
-    /// As [`std::str::FromStr`] takes it.
+    /// In the format that [`std::str::FromStr`] parses.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Late => f.write_str("late"),
@@ -43,8 +43,8 @@ impl std::str::FromStr for Asynchrony {
 }
 
 impl Asynchrony {
-    /// Turns of the block's warps after which copy number `count` of a block is made, if nothing waits for it before; 0: at
-    /// once. `None`: only when something waits.
+    /// Turns of the block's warps after which copy number `count` of a block is made, unless something waits for it first;
+    /// 0: at once. `None`: only when something waits.
     pub(crate) fn turns(self, block: u64, count: u64) -> Option<u32> {
         match self {
             Self::Late => None,
@@ -54,7 +54,7 @@ impl Asynchrony {
     }
 }
 
-/// A number that looks like chance (SplitMix64).
+/// A pseudo-random number (SplitMix64).
 fn mixed(from: u64) -> u64 {
     let mut bits = from.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

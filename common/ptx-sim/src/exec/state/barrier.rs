@@ -8,12 +8,12 @@ pub(crate) const BARRIERS: usize = NUMBERED_BARRIERS as usize;
 /// A numbered barrier of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BarrierState {
-    /// Threads that have come, those that only arrived included.
+    /// Arrived threads, including those that do not wait.
     pub arrived: u32,
-    /// Threads that are expected; 0 stands for all live threads of the block.
+    /// Expected threads; 0 stands for all live threads of the block.
     pub expected: u32,
-    /// Predicates of `.red`: true ones.
+    /// Number of true predicates of `.red`.
     pub trues: u32,
-    /// Threads that brought a predicate.
+    /// Number of threads that brought a predicate.
     pub voters: u32,
 }

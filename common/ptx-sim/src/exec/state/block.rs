@@ -17,12 +17,12 @@ pub(crate) struct Block {
     /// Number of its cluster, and its rank there.
     pub cluster: u64,
     pub rank: u32,
-    /// The blocks of its cluster by rank, while it runs; in its own place there is an empty one. Of a cluster of one block
-    /// there are none.
+    /// The blocks of its cluster by rank, while it runs, with an empty block in its own place. Empty for a cluster of one
+    /// block.
     pub peers: Vec<Block>,
     /// Shared memory, in words for its alignment.
     pub shared: Vec<u128>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub shared_bytes: u64,
     pub warps: Vec<Warp>,
     pub barriers: [BarrierState; BARRIERS],
@@ -30,31 +30,31 @@ pub(crate) struct Block {
     pub arrivals: Vec<AsyncArrival>,
     /// Bulk copies under way.
     pub transfers: Transfers,
-    /// Bytes of host memory that both take, and those that the launch's account knows of.
+    /// Bytes of host memory of both, and the part already charged to the launch's account.
     pub(crate) arrival_bytes: u64,
     pub(crate) accounted: u64,
     /// Products of its warpgroups.
     pub(crate) wgmmas: Wgmmas,
     /// Threads that have not exited.
     pub live: u32,
-    /// A thread exited or came to a barrier since completion was last looked for.
+    /// Set if a thread exited or came to a barrier since the last check for completion.
     pub barriers_touched: bool,
-    /// A thread exited or arrived at the cluster's barrier since its completion was last looked for.
+    /// Set if a thread exited or arrived at the cluster's barrier since the last check for completion.
     pub cluster_touched: bool,
     pub counts: Counts,
-    /// Work besides the instructions counted, in as many instructions as it costs.
+    /// Work besides the instructions counted, as a number of instructions.
     pub charged: u64,
-    /// Waits at mbarriers in vain since a warp did anything else, and whether one did since that was last looked for.
+    /// Vain waits at mbarriers since a warp last did anything else, and whether a warp did since the last check.
     pub(crate) vain_waits: u64,
     pub(crate) busy: bool,
-    /// What `setmaxnreg` deals out.
+    /// Pool of registers for `setmaxnreg`.
     pub(crate) pool: Pool,
-    /// What a sanitiser knows of the block.
+    /// State of the sanitiser for the block.
     pub shadow: Option<Box<BlockShadow>>,
 }
 
 impl Block {
-    /// Makes this the block of that number, about to begin.
+    /// Resets this to the block of that number, about to begin.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
         self.index = launch.block_index(number);

@@ -1,4 +1,4 @@
-//! What is known of the threads of a launch: up to which moment everything that each of them did has been handed over.
+//! Knowledge of the threads of a launch: up to which moment everything that each of them did has been handed over.
 //!
 //! A vector clock has an entry for each thread, which no launch of a million threads can afford at every lock. These have
 //! entries for *groups* of threads. A group is one thread at first; where there are too many entries, neighbours become one
@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// For groups of `2^shift` neighbours the moment up to which they are known; those without an entry are not known at all.
+/// For groups of `2^shift` neighbours, the moment up to which they are known; groups without an entry are not known at
+/// all.
 #[derive(Clone, Debug, Default)]
 struct Known {
     shift: u32,
@@ -76,7 +77,7 @@ impl Known {
     }
 }
 
-/// Appends an entry of the last group or of a later one.
+/// Appends an entry for the last group or a later one.
 fn enter(entries: &mut Vec<(u32, u32)>, (group, moment): (u32, u32)) {
     match entries.last_mut() {
         Some((last, known)) if *last == group => *known = moment.max(*known),
@@ -94,7 +95,7 @@ impl Tally {
     }
 }
 
-/// What a clock has added to its tally.
+/// Share of a clock in its tally.
 #[derive(Debug, Default)]
 struct Weight {
     tally: Tally,
@@ -111,7 +112,7 @@ impl Weight {
 }
 
 impl Clone for Weight {
-    /// That of a clock which has yet to be weighed.
+    /// Weight of a clock which has yet to be weighed.
     fn clone(&self) -> Self {
         Self { tally: self.tally.clone(), bytes: 0 }
     }
@@ -123,14 +124,14 @@ impl Drop for Weight {
     }
 }
 
-/// What is known of the threads of a launch.
+/// Knowledge of the threads of a launch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     threads: Known,
     /// All threads of a block.
     blocks: Known,
-    /// Strong writes only: whoever has read what one left knows that it has happened, and need not know what the thread
-    /// did between its fence and the write.
+    /// Strong writes only: a thread that has read one's value knows that it has happened, and need not know the other
+    /// thread's work between its fence and the write.
     strong: Known,
     weight: Weight,
 }
@@ -141,21 +142,21 @@ impl Clock {
         Self { weight: Weight { tally: tally.clone(), bytes: 0 }, ..Self::default() }
     }
 
-    /// Tells the tally how large the clock is now.
+    /// Reports the clock's current size to the tally.
     pub(crate) fn weigh(&mut self) {
         let entries = [&self.threads, &self.blocks, &self.strong].map(|known| known.entries.capacity());
         let entry = size_of::<(u32, u32)>();
         self.weight.set((size_of::<Self>() + entries.iter().sum::<usize>() * entry) as u64);
     }
 
-    /// Whether the access that a thread of a block made at that moment is known.
+    /// Whether the clock knows the access of a thread of a block at that moment.
     pub(crate) fn covers(&self, thread: u32, block: u32, moment: u32, strong: bool) -> bool {
         self.threads.covers(thread, moment)
             || self.blocks.covers(block, moment)
             || strong && self.strong.covers(thread, moment)
     }
 
-    /// Whether anything that a thread of these blocks did is known.
+    /// Whether the clock knows anything that a thread of these blocks did.
     pub(crate) fn knows_any(&self, blocks: Range<u64>, threads: u64) -> bool {
         self.threads.has_any(&(blocks.start * threads..blocks.end * threads)) || self.blocks.has_any(&blocks)
     }
@@ -180,10 +181,10 @@ impl Clock {
     }
 }
 
-/// A clock as many may hold it at once; `None` knows nothing.
+/// A clock that several may hold at once; `None` knows nothing.
 pub(crate) type SharedClock = Option<Arc<Clock>>;
 
-/// Adds to `clock` what `other` knows; copies neither where one of them is all there is.
+/// Adds the knowledge of `other` to `clock`; copies neither where one of them suffices.
 pub(crate) fn join(clock: &mut SharedClock, other: &SharedClock, limit: usize) {
     match (clock.as_mut(), other) {
         (_, None) => {}

@@ -16,17 +16,17 @@ pub(crate) struct Cluster {
     pub(crate) number: u64,
     /// By rank.
     pub(crate) blocks: Vec<Block>,
-    /// How often it was looked whether the cluster stands still, and what it was like at one of these looks.
+    /// Number of checks whether the cluster stands still, and its state at one of them.
     pub(crate) looks: u32,
     seen: u64,
 }
 
-/// Looks after which a cluster whose registers change, as those of a thread that counts its questions or reads the clock, is not
-/// looked at any more.
+/// Number of checks after which a cluster whose registers change, as those of a thread that counts its queries or reads the
+/// clock, is no longer checked.
 const MAX_LOOKS: u32 = 16;
 
 impl Cluster {
-    /// Makes this the cluster of that number, about to begin.
+    /// Resets this to the cluster of that number, about to begin.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
         self.looks = 0;
@@ -37,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// Lets a block run while it has the others at hand.
+    /// Runs a block with the others at hand.
     pub(crate) fn with_peers<T>(&mut self, rank: usize, run: impl FnOnce(&mut Block) -> T) -> T {
         if self.blocks.len() == 1 {
             return run(&mut self.blocks[0]);
@@ -50,8 +50,8 @@ impl Cluster {
         result
     }
 
-    /// Whether all threads that are left have arrived at the cluster's barrier: then it is complete, and those that wait
-    /// there may go on.
+    /// Whether all remaining threads have arrived at the cluster's barrier: then it is complete, and those that wait there
+    /// may go on.
     pub(crate) fn completes_barrier(&mut self) -> bool {
         let mut touched = false;
         for block in &mut self.blocks {
@@ -67,7 +67,7 @@ impl Cluster {
         complete
     }
 
-    /// Whether the warps, which have done nothing since the last look but ask mbarriers in vain, are where they were before: then
+    /// Whether the warps, which have only asked mbarriers in vain since the last check, are in the same state as before: then
     /// they will be there again and again.
     pub(crate) fn stands_still(&mut self, launch: &Launch<'_>) -> bool {
         // Copies that are made at some turn come without being asked for.
@@ -88,7 +88,7 @@ impl Cluster {
         false
     }
 
-    /// How many threads have arrived at the cluster's barrier, of how many that are left.
+    /// Threads that have arrived at the cluster's barrier, and threads that are left.
     pub(crate) fn arrivals(&self) -> [u32; 2] {
         let warps = self.blocks.iter().flat_map(|block| &block.warps);
         warps.fold([0; 2], |[arrived, live], warp| {
@@ -97,7 +97,7 @@ impl Cluster {
     }
 }
 
-/// The block whose shared memory an address is in, by what stands above its offset there.
+/// The block that owns an address of shared memory, by the bits above its offset there.
 pub(crate) enum Owner {
     Own,
     /// The block of that rank.
@@ -116,13 +116,13 @@ impl Owner {
     }
 }
 
-/// What an address of shared memory, be it of 32 bits or generic, has for a rank: 0 in the block's own, else the rank + 1.
+/// Rank code of a 32-bit or generic address of shared memory: 0 for the block's own, else the rank + 1.
 pub(crate) fn code_of(address: u64) -> u64 {
     const CODES: u64 = 0xff;
     address >> CLUSTER_RANK & CODES
 }
 
-/// The offset in its block's shared memory of an address there.
+/// Offset of an address in its block's shared memory.
 pub(crate) fn offset_of(address: u64) -> u64 {
     address & ((1 << CLUSTER_RANK) - 1)
 }

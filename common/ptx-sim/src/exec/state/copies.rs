@@ -1,4 +1,4 @@
-//! Asynchronous copies that a warp has under way.
+//! Asynchronous copies of a warp under way.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::lanes::lanes;
 use crate::memory::Allocation;
 
 /// `cp.async` copies under way. They happen as late as PTX allows, when a wait asks for them, so that a kernel that
-/// forgets to wait reads what was there before: on hardware it would only sometimes.
+/// forgets to wait reads the old contents: on hardware it would only sometimes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
     pub(crate) pending: Vec<PendingCopy>,
@@ -21,11 +21,11 @@ pub(crate) struct Copies {
 #[derive(Clone, Debug)]
 pub(crate) struct PendingCopy {
     pub(crate) lane: usize,
-    /// The lane's group it belongs to.
+    /// Group of the lane that it belongs to.
     pub(crate) group: u32,
     /// Offset in shared memory.
     pub(crate) to: u32,
-    /// What is read, and the offset there.
+    /// Source, and the offset in it.
     pub(crate) from: (Source, u64),
     pub(crate) bytes: u8,
     /// Bytes read; the rest is zeros.
@@ -38,12 +38,12 @@ pub(crate) struct PendingCopy {
 pub(crate) enum Source {
     /// Index in the launch's snapshot.
     Buffer(usize),
-    /// Of the heap.
+    /// Block of the heap.
     Block(Arc<Allocation>),
 }
 
 impl PendingCopy {
-    /// Whether a wait of the lanes in `mask` for all but the latest `n` groups is for it, too; `None`: for all copies.
+    /// Whether a wait of the lanes in `mask` for all but the latest `n` groups covers it, too; `None`: for all copies.
     pub(crate) fn is_due(&self, committed: &[u32; 32], n: Option<u32>, mask: u32) -> bool {
         let due = n.is_none_or(|n| self.group < committed[self.lane].saturating_sub(n));
         mask >> self.lane & 1 == 1 && due
@@ -51,18 +51,18 @@ impl PendingCopy {
 }
 
 impl Copies {
-    /// How many copies such a wait is for, and how many it leaves under way.
+    /// Number of copies that such a wait covers, and number that it leaves under way.
     pub(crate) fn waits(&self, n: Option<u32>, mask: u32) -> [usize; 2] {
         let due = self.pending.iter().filter(|copy| copy.is_due(&self.committed, n, mask)).count();
         [due, self.pending.len() - due]
     }
 
-    /// The copies of a lane, which are somebody else's concern from now on.
+    /// Takes the copies of a lane; the caller is responsible for them from now on.
     pub(crate) fn take(&mut self, lane: usize) -> Vec<PendingCopy> {
         self.pending.extract_if(.., |copy| copy.lane == lane).collect()
     }
 
-    /// Host memory that they take.
+    /// Host memory that they take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.pending.capacity() * size_of::<PendingCopy>()
     }
@@ -89,7 +89,7 @@ pub(crate) struct AsyncArrival {
 }
 
 impl AsyncArrival {
-    /// Host memory that it takes.
+    /// Host memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.copies.capacity() * size_of::<PendingCopy>()) as u64
     }

@@ -1,4 +1,4 @@
-//! Places through which threads let each other know what they did, and what is known there.
+//! Places through which threads hand over knowledge of their work, and the knowledge at each place.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::clock::{Clock, SharedClock, Tally, join};
 use crate::limits::{Account, Use};
 
-/// Places that are remembered. A kernel that frees what it allocates never runs out of new ones; beyond, no race is
-/// reported that a handover may have prevented.
+/// Maximum number of remembered places. A kernel that frees its allocations never runs out of new ones; beyond, no race
+/// is reported that a handover may have prevented.
 const MAX_PLACES: usize = 1 << 18;
 
-/// Places up to which a clock may be as large as the launch allows.
+/// Number of places up to which a clock may be as large as the launch allows.
 const MANY_PLACES: usize = 1 << 14;
 
 /// A place through which threads hand over: an address, or a barrier of a block or a cluster.
@@ -23,14 +23,14 @@ pub(crate) enum Handover {
     Cluster(u64),
 }
 
-/// What a lane has taken over from others since its block's last barrier.
+/// Knowledge that a lane has taken over from others since its block's last barrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acquired {
     pub clock: SharedClock,
-    /// Number of the place it looked at last + 1, and when that had changed.
+    /// Number of the last place it looked at + 1, and the moment of that place's last change.
     from: u32,
     at: u32,
-    /// The clock is what the place had then, and nothing else.
+    /// Whether the clock equals the place's clock at that moment.
     pure: bool,
 }
 
@@ -40,29 +40,30 @@ impl Acquired {
     }
 }
 
-/// Who hands over, and what.
+/// A thread that hands over, with its knowledge.
 pub(crate) struct Giver<'a> {
     /// Number of the thread in the launch, and of its block.
     pub thread: u32,
     pub block: u32,
-    /// The first thread of its warp, and up to when it knows what each lane did.
+    /// First thread of its warp, and the moment up to which it knows each lane's work.
     pub warp: u32,
     pub mates: [u32; 32],
-    /// All of the block's accesses up to here.
+    /// Moment up to which all of the block's accesses are known.
     pub base: u32,
     /// Number of the device.
     pub device: u32,
-    /// Only what was done before: a fence of at least block scope, of device scope, of system scope. 0: there was none.
+    /// Moment of the last fence of at least block scope, of device scope, of system scope: only earlier work counts. 0:
+    /// there was none.
     pub fences: Fences,
     pub own: Option<&'a Acquired>,
-    /// What the whole block has taken over, and when that was.
+    /// Knowledge that the whole block has taken over, and the moment of that.
     pub common: (&'a SharedClock, u32),
 }
 
 /// Moments of a thread's last fences, by [`Scope`].
 pub(crate) type Fences = [u32; 3];
 
-/// Those that may take over what was not handed over to all.
+/// Threads that may take over knowledge that was not handed over to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Block(u32),
@@ -71,13 +72,13 @@ enum Group {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// When it changed.
+    /// Moment of the last change.
     changed: u32,
-    /// Handed over to all.
+    /// Knowledge handed over to all.
     wide: SharedClock,
-    /// Handed over within a block, or a device of several.
+    /// Knowledge handed over within a block, or within one device of several.
     narrow: Vec<(Group, SharedClock)>,
-    /// The block whose common knowledge is part of it, as it was when.
+    /// The block whose common knowledge is part of it, and the moment of that.
     common: Option<(u32, u32)>,
 }
 
@@ -86,28 +87,28 @@ struct Held {
 pub(crate) struct Handovers {
     places: HashMap<Handover, u32>,
     held: Vec<Held>,
-    /// Numbers of places that are no more.
+    /// Numbers of places that no longer exist.
     free: Vec<u32>,
-    /// There were more than [`MAX_PLACES`].
+    /// Set if there were more than [`MAX_PLACES`].
     pub missing: bool,
     /// Maximum number of entries of a clock.
     limit: usize,
-    /// What clocks take of the host, and how many of them are handed over within a block.
+    /// Host memory of clocks, and the number of those handed over within a block.
     clocks: Tally,
     narrow: u64,
-    /// Bytes that the launch's account knows of.
+    /// Bytes already charged to the launch's account.
     taken: u64,
 }
 
 impl Handovers {
-    /// For a launch with this number of threads at a time: each may hold a clock.
+    /// For a launch with `threads` threads at a time: each may hold a clock.
     pub(crate) fn new(threads: u64) -> Self {
         let limit = ((1 << 25) / threads.max(1)).clamp(32, 512) as usize;
         Self { limit, ..Self::default() }
     }
 
-    /// Whether the host has memory for what is known at all places; where it does not, the launch ends soon, and until then no
-    /// race is reported that a handover may have prevented.
+    /// Whether the host has memory for the knowledge of all places; if not, the launch ends soon, and until then no race is
+    /// reported that a handover may have prevented.
     #[inline]
     pub(crate) fn has_room(&mut self, account: &Account<'_>) -> bool {
         if account.is_free() {
@@ -127,7 +128,7 @@ impl Handovers {
         if self.held.len() > MANY_PLACES { self.limit.min(64) } else { self.limit }
     }
 
-    /// A thread of a block of a device has read what others wrote at the place.
+    /// Records that a thread of a block of a device has read others' writes at the place.
     pub(crate) fn take_over(&self, place: Handover, [block, device]: [u32; 2], acquired: &mut Acquired) {
         let Some(&index) = self.places.get(&place) else { return };
         let held = &self.held[index as usize];
@@ -150,7 +151,7 @@ impl Handovers {
         (acquired.from, acquired.at) = (index + 1, held.changed);
     }
 
-    /// A thread lets those know what it did that read the place later. Whether the place is a new one.
+    /// Hands a thread's knowledge to later readers of the place. Returns whether the place is new.
     pub(crate) fn release(&mut self, place: Handover, now: u32, giver: &Giver<'_>) -> bool {
         let known = self.places.get(&place).copied();
         let index = match known {
@@ -208,7 +209,7 @@ impl Handovers {
         known.is_none()
     }
 
-    /// The place is no more: its block has ended.
+    /// Forgets the place: its block has ended.
     pub(crate) fn forget(&mut self, place: Handover) {
         if let Some(index) = self.places.remove(&place) {
             let held = std::mem::take(&mut self.held[index as usize]);
@@ -219,7 +220,7 @@ impl Handovers {
 }
 
 impl Giver<'_> {
-    /// Enters what the thread itself knows, up to a fence.
+    /// Enters the thread's own work, up to a fence.
     fn tell(&self, clock: &mut SharedClock, tally: &Tally, fence: u32, now: u32, limit: usize) {
         let clock: &mut Clock = Arc::make_mut(clock.get_or_insert_with(|| Arc::new(Clock::new(tally))));
         for (lane, &moment) in (0..).zip(&self.mates) {

@@ -1,4 +1,4 @@
-//! A launch: the kernel with everything that is the same for all its blocks, and what its places are called.
+//! A launch: the kernel with everything that is the same for all its blocks, and the names of its places.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,19 +18,19 @@ use crate::trace::Site;
 /// alignment: wgmma's tiles need no more than that.
 pub(crate) const RED_ZONE: u32 = 1024;
 
-/// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
+/// Maximum number of blocks that have begun and not ended; hardware has a limit too. More would cost unbounded memory.
 pub(crate) const MAX_BEGUN: usize = 1024;
 
 /// Bytes of a fresh block that cost as much as an instruction.
 const BYTES_AN_INSTRUCTION: u64 = 4096;
 
-/// Maximum number of calls of calls that a report names.
+/// Maximum number of nested calls that a report names.
 const MAX_LINES: usize = 32;
 
-/// Bytes of a row of registers with what is known of it.
+/// Bytes of a row of registers with the sanitiser's state of it.
 pub(crate) const ROW_BYTES: u64 = 129;
 
-/// A kernel with everything that a launch settles.
+/// A kernel with the settings of a launch.
 pub(crate) struct Launch<'a> {
     pub program: &'a Program,
     pub kernel: &'a KernelPart,
@@ -40,11 +40,11 @@ pub(crate) struct Launch<'a> {
     pub members: Vec<Member<'a>>,
     /// Blocks of a cluster along each axis; the grid's extents are multiples of them.
     pub cluster: [u32; 3],
-    /// The launch or the kernel asks for clusters, be they of one block.
+    /// Whether the launch or the kernel asks for clusters, even of one block.
     pub explicit_cluster: bool,
     pub dynamic_shared: u32,
     pub memory: Arc<Snapshot>,
-    /// What kernels allocate while they run.
+    /// Heap for allocations of running kernels.
     pub heap: LaunchHeap<'a>,
     /// Textures and surfaces.
     pub objects: Arc<Objects>,
@@ -52,53 +52,53 @@ pub(crate) struct Launch<'a> {
     pub source: &'a str,
     pub file: &'a str,
     pub budget: u64,
-    /// A sanitiser watches: shared variables stand apart, and what is written is kept track of.
+    /// Whether a sanitiser watches: shared variables stand apart, and writes are tracked.
     pub sanitised: bool,
-    /// The sanitiser also notes which bytes are accessed.
+    /// Whether the sanitiser also records which bytes are accessed.
     pub touches: bool,
-    /// Work before the launch that some of its devices do not come after.
+    /// Work before the launch that is not ordered before all of its devices.
     pub earlier: &'a [EarlierWork],
     pub asynchrony: Asynchrony,
-    /// What kernels print.
+    /// Output of kernels.
     pub output: &'a Mutex<String>,
     pub started: std::time::Instant,
-    /// What the launch takes of the host.
+    /// Account of the host memory that the launch takes.
     pub account: Account<'a>,
 }
 
-/// Work before a joint launch that some of the launch's devices come after and others do not: these have to learn of it in the launch,
-/// from a device that does, before they touch the same bytes.
+/// Work before a joint launch that is ordered before some of the launch's devices and not before others: the others have to learn
+/// of it in the launch, from a device that knows it, before they touch the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlierWork {
-    /// What it was, with the verb: ``kernel `fill` on stream 1 writes``.
+    /// The work, with a verb: ``kernel `fill` on stream 1 writes``.
     pub what: String,
-    /// Where the allocation begins.
+    /// Start of the allocation.
     pub pointer: DevicePtr,
-    /// From there on.
+    /// Byte range, relative to `pointer`.
     pub bytes: Range<u64>,
-    /// It writes.
+    /// Whether it writes.
     pub writes: bool,
-    /// By the launch's devices in order, whether each comes after it.
+    /// For each of the launch's devices in order, whether the work is ordered before it.
     pub known_to: Vec<bool>,
 }
 
-/// What a grid has of its own, among those of a joint launch.
+/// State that each grid of a joint launch has of its own.
 pub(crate) struct Member<'a> {
     pub params: Vec<u8>,
     /// Addresses of the module's variables.
     pub globals: &'a [u64],
-    /// Address of the grid's barrier; 0 of a launch that is not cooperative.
+    /// Address of the grid's barrier; 0 if the launch is not cooperative.
     pub workspace: u64,
 }
 
-/// `blockIdx`, and the member of a joint launch whose grid that is in.
+/// `blockIdx`, and the member of a joint launch that has that grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockIndex {
     pub at: [u32; 3],
     pub device: u32,
 }
 
-/// What a launch counted.
+/// Counts of one launch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub warp_instructions: u64,
@@ -124,7 +124,7 @@ impl Launch<'_> {
         if self.sanitised { self.kernel.static_variables.len() as u32 * RED_ZONE } else { 0 }
     }
 
-    /// Where a shared variable stands in this launch that begins at `offset` in the kernel's layout.
+    /// Offset in this launch of a shared variable that begins at `offset` in the kernel's layout.
     pub(crate) fn shared_offset(&self, offset: u32) -> u32 {
         if !self.sanitised {
             return offset;
@@ -140,12 +140,12 @@ impl Launch<'_> {
         &self.members[device as usize]
     }
 
-    /// Several devices run it together.
+    /// Whether several devices run it together.
     pub(crate) fn is_joint(&self) -> bool {
         self.members.len() > 1
     }
 
-    /// The device that a report names: none, unless there are several.
+    /// The device that a report names; none unless there are several.
     pub(crate) fn device_of(&self, block: BlockIndex) -> Option<u32> {
         self.is_joint().then_some(block.device)
     }
@@ -175,7 +175,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Says what is wrong with a block index or a warp's number.
+    /// Describes an invalid block index or warp number.
     pub(crate) fn check_place(&self, block: [u32; 3], warp: Option<u32>) -> Result<(), String> {
         let warps = self.threads().div_ceil(32);
         if block.iter().zip(self.grid).any(|(index, extent)| *index >= extent) {
@@ -212,7 +212,7 @@ impl Launch<'_> {
         self.blocks() / u64::from(self.cluster_blocks())
     }
 
-    /// Block number in launch order, the grids one after the other, to `blockIdx`.
+    /// Converts a block number in launch order, the grids one after the other, to `blockIdx`.
     pub(crate) fn block_index(&self, number: u64) -> BlockIndex {
         let [x, y, _] = self.grid.map(u64::from);
         let within = number % self.blocks_of_grid();
@@ -230,7 +230,7 @@ impl Launch<'_> {
         std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis])
     }
 
-    /// The number, in launch order, of the block of that rank in a cluster, which has a number too.
+    /// The number, in launch order, of the block of rank `rank` in the cluster of that number.
     pub(crate) fn block_of_cluster(&self, cluster: u64, rank: u32) -> u64 {
         // A joint launch takes turns at its grids, so that all of them are under way.
         let devices = self.members.len() as u64;
@@ -250,7 +250,7 @@ impl Launch<'_> {
         std::array::from_fn(|axis| block[axis] % self.cluster[axis])
     }
 
-    /// The rank in its cluster of a block with that index there.
+    /// The rank in its cluster of the block with that index there.
     fn rank_of(&self, [x, y, z]: [u32; 3]) -> u32 {
         let [sx, sy, _] = self.cluster;
         (z * sy + y) * sx + x
@@ -261,8 +261,8 @@ impl Launch<'_> {
         self.rank_of(self.index_in_cluster(block))
     }
 
-    /// The lines that an instruction is from: its own, the call that this was inlined for, and so on up to the kernel's. Empty
-    /// where the PTX does not say.
+    /// The lines of an instruction: its own, the call that this was inlined for, and so on up to the kernel's. Empty where the
+    /// PTX does not say.
     fn lines(&self, place: &CodePlace) -> Vec<(&str, u32, u32)> {
         let mut lines = Vec::new();
         let mut next = place.loc.map(|loc| ((loc.file, loc.line, loc.column), place.call));
@@ -278,14 +278,14 @@ impl Launch<'_> {
     }
 
     /// Which of [`Self::lines`] a reader looks for. A line that was inlined says little: it is the line that called it, and a
-    /// header's line says less, so it is the first call in the file that the kernel is in.
+    /// header's line says less, so it is the first call in the kernel's own file.
     fn reader_line(lines: &[(&str, u32, u32)]) -> usize {
         let kernel = lines.last().map(|(path, ..)| *path);
         let call = lines.iter().skip(1).position(|(path, ..)| Some(*path) == kernel);
         call.map_or(0, |at| at + 1)
     }
 
-    /// Where an instruction is from.
+    /// Source location of an instruction.
     pub(crate) fn site(&self, pc: usize) -> Site {
         let place = self.program.places.get(pc).copied().unwrap_or_default();
         let lines = self.lines(&place);
@@ -306,7 +306,7 @@ impl Launch<'_> {
         }
     }
 
-    /// The fault of the launch as a whole: at the kernel's first instruction.
+    /// A fault of the launch as a whole: at the kernel's first instruction.
     pub(crate) fn reached(&self, Reached { kind, message }: Reached) -> Box<Fault> {
         let first = self.program.functions[self.kernel.function as usize].start as usize;
         Box::new(self.fault(*Problem::new(kind, 1, message), first, BlockIndex::default(), 0))
@@ -331,7 +331,7 @@ impl Launch<'_> {
         u64::from(self.threads().div_ceil(32)) * warp + u64::from(self.shared_bytes()) + 1024
     }
 
-    /// What the beginning of a block costs, in instructions.
+    /// Cost of the beginning of a block, in instructions.
     pub(crate) fn block_cost(&self) -> u64 {
         self.block_bytes() / BYTES_AN_INSTRUCTION
     }
@@ -387,7 +387,7 @@ impl Launch<'_> {
         }
     }
 
-    /// In words, where the first of `lanes` is: "thread (0, 0, 0) waits at reduce.cu:12".
+    /// Location of the first of `lanes`, in words: "thread (0, 0, 0) waits at reduce.cu:12".
     pub(crate) fn whereabouts(&self, pc: usize, block: BlockIndex, warp: u32, lanes: u32, verb: &str) -> String {
         let place = self.fault(*Problem::new(FaultKind::BarrierDivergence, lanes, ""), pc, block, warp);
         let [x, y, z] = place.thread;
@@ -410,7 +410,7 @@ impl Launch<'_> {
         variables.chain((self.dynamic_shared != 0).then_some(dynamic))
     }
 
-    /// How an offset lies to the variables of shared memory, in words.
+    /// Position of an offset relative to the variables of shared memory, in words.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
         let before = self.shared_variables().map(|(name, start, bytes)| (u64::from(start), bytes, name));
         let Some((start, bytes, name)) = before.filter(|(start, ..)| *start <= offset).last() else {
@@ -424,7 +424,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Thread number in the block to `threadIdx`.
+    /// Converts a thread number in the block to `threadIdx`.
     pub(crate) fn thread_index(&self, number: u32) -> [u32; 3] {
         let [x, y, _] = self.block;
         [number % x, number / x % y, number / (x * y)]
@@ -445,15 +445,15 @@ fn source_name(name: &str) -> &str {
 /// The device's heap as a launch uses it.
 pub(crate) struct LaunchHeap<'a> {
     pub heap: &'a Heap,
-    /// The instructions that blocks come from.
+    /// Instructions that allocated blocks.
     places: Mutex<HashMap<usize, HeapPlace>>,
 }
 
 #[derive(Clone)]
 pub(crate) struct HeapPlace {
-    /// What diagnostics call its blocks.
+    /// Label of its blocks in diagnostics.
     pub label: Arc<str>,
-    /// The finding that one becomes if it is never freed.
+    /// The finding for a block that is never freed.
     pub leak: Arc<Fault>,
 }
 

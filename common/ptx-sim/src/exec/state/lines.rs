@@ -1,9 +1,9 @@
-//! Lines of 128 bytes of a shadow: what its cells have in common, so that a plain access of a whole warp to neighbouring
-//! words, the most frequent one, is checked and noted once and not for each cell.
+//! Lines of 128 bytes of a shadow: the common state of their cells, so that a plain access of a whole warp to
+//! neighbouring words, the most frequent one, is checked and recorded once and not for each cell.
 //!
-//! The last such write of a line and two readers stand in the line's *slots* until something else touches the line: then they
-//! are entered into the cells. Between two barriers a tile is mostly either read or written, and after a barrier a slot says
-//! nothing any more. So most lines never have cells.
+//! The last such write of a line and two readers stand in the line's *slots* until another kind of access touches the line:
+//! then they are entered into the cells. Between two barriers a tile is mostly either read or written, and after a barrier a
+//! slot no longer matters. So most lines never have cells.
 
 use super::shadow::{BlockShadow, PENDING, READ, Record, WRITE};
 use crate::lanes::lanes;
@@ -31,7 +31,7 @@ impl Latest {
         self.moment = self.moment.max(moment);
     }
 
-    /// Whether none of them can race with what the block does from now on.
+    /// Whether none of them can race with the block's work from now on.
     #[inline(always)]
     fn is_past(self, shadow: &BlockShadow, number: u32, since: u32) -> bool {
         self.moment <= since || self.moment <= shadow.base && self.block == number
@@ -41,7 +41,7 @@ impl Latest {
 /// A warp that accessed neighbouring words.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// What the thread of the line's first word is called in records, were it accessed; the next thread has the next word.
+    /// Record name of the thread of the line's first word, if it were accessed; the next thread has the next word.
     first: u32,
     moment: u32,
     pc: u32,
@@ -49,14 +49,14 @@ struct Slot {
     words: u32,
 }
 
-/// What the cells of a line have in common.
+/// Common state of the cells of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Line {
-    /// Writes, and whatever else a plain read may race with.
+    /// Writes, and all other accesses that a plain read may race with.
     writes: Latest,
     /// Reads that stand in the cells.
     reads: Latest,
-    /// The last write that does not stand in the cells. It came before the readers in the slots.
+    /// The last write that is not in the cells. It came before the readers in the slots.
     writer: Slot,
     readers: [Slot; 2],
 }
@@ -64,7 +64,7 @@ pub(crate) struct Line {
 /// Words of a line that a warp accesses in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// What the thread of the line's first word is called in records, were it to be accessed.
+    /// Record name of the thread of the line's first word, if it were accessed.
     pub first: u32,
     /// The words that are accessed.
     pub words: u32,
@@ -92,7 +92,7 @@ impl Line {
             && self.readers.iter().all(past)
     }
 
-    /// Notes that a warp reads; false if there is no room for it.
+    /// Records that a warp reads; false if there is no room for it.
     #[inline(always)]
     pub(crate) fn read(&mut self, shadow: &BlockShadow, since: u32, run: Run, now: u32, pc: u32) -> bool {
         let new = Slot { first: run.first, moment: now, pc, words: run.words };
@@ -120,7 +120,7 @@ impl Line {
         other.words & run.words == run.words && apart(one.first, other.first)
     }
 
-    /// Notes that cells have been accessed, and so stand for themselves.
+    /// Records that cells have been accessed, and so are up to date themselves.
     pub(crate) fn note(&mut self, flags: u32, only_read: bool, now: u32, number: u32, since: u32) {
         if only_read {
             self.reads.note(now, number, since);
@@ -135,8 +135,8 @@ impl Line {
         self.writer.words & !run.words == 0 || self.writer.moment <= since
     }
 
-    /// All words of the run have been overwritten, by a line that [is quiet](Self::is_quiet) and whose last writer [is
-    /// replaced](Self::replaces_writer).
+    /// Records that all words of the run have been overwritten, in a line that [is quiet](Self::is_quiet) and whose last
+    /// writer [is replaced](Self::replaces_writer).
     #[inline(always)]
     pub(crate) fn write(&mut self, run: Run, number: u32, since: u32, [now, pc]: [u32; 2]) {
         self.writes.note(now, number, since);
@@ -146,33 +146,33 @@ impl Line {
         }
     }
 
-    /// No copy to the line is under way any more.
+    /// Records that no copy to the line is under way any more.
     pub(crate) fn settle(&mut self, now: u32) {
         if self.writes.moment == u32::MAX {
             self.writes.moment = now;
         }
     }
 
-    /// Whether accesses stand in the slots that do not stand in the cells.
+    /// Whether the slots hold accesses that the cells do not.
     #[inline(always)]
     pub(crate) fn has_slots(&self) -> bool {
         self.writer.words | self.readers[0].words | self.readers[1].words != 0
     }
 
-    /// Whether a write stands in a slot that does not stand in the cells.
+    /// Whether a slot holds a write that the cells do not.
     #[inline(always)]
     pub(crate) fn has_writer(&self) -> bool {
         self.writer.words != 0
     }
 
-    /// Empties the writer's slot: each word and its record, unless it is one of an earlier block.
+    /// Empties the writer's slot: returns each word and its record, unless it is one of an earlier block.
     pub(crate) fn take_writer(&mut self, since: u32) -> impl Iterator<Item = (usize, Record)> {
         let slot = std::mem::take(&mut self.writer);
         let words = if slot.moment <= since { 0 } else { slot.words };
         lanes(words).map(move |word| (word, slot.record(word as u32, WRITE)))
     }
 
-    /// Empties the readers' slots: the word and the record of each reader that may matter, the earlier one first.
+    /// Empties the readers' slots: returns the word and the record of each reader that may matter, the earlier one first.
     pub(crate) fn take_readers(&mut self, shadow: &BlockShadow, since: u32) -> impl Iterator<Item = (usize, Record)> {
         let mut slots = std::mem::take(&mut self.readers);
         slots.sort_unstable_by_key(|slot| slot.moment);

@@ -5,9 +5,9 @@ use crate::lanes::lanes;
 /// Local memory of a warp's 32 threads, each with the same number of bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Local {
-    /// Bytes per thread that any frame has reached so far: what lies beyond is out of bounds.
+    /// Bytes per thread that any frame has reached so far: an access beyond is out of bounds.
     pub(crate) bytes: u32,
-    /// Bytes per thread that there is room for.
+    /// Allocated bytes per thread.
     capacity: u32,
     data: Vec<u8>,
     /// Whether each byte was ever written; empty unless a sanitiser asks.
@@ -26,7 +26,7 @@ impl Local {
         self.written.resize(if sanitised { self.data.len() } else { 0 }, false);
     }
 
-    /// Host memory that [`Self::grow`] takes more.
+    /// Additional host memory that [`Self::grow`] takes, in bytes.
     pub(crate) fn growth(&self, bytes: u32) -> u64 {
         if bytes <= self.capacity {
             return 0;
@@ -35,7 +35,7 @@ impl Local {
         u64::from(more) * 32 * if self.sanitised { 2 } else { 1 }
     }
 
-    /// Makes room for `bytes` bytes per thread and keeps what was there.
+    /// Makes room for `bytes` bytes per thread and keeps the contents.
     pub(crate) fn grow(&mut self, bytes: u32) {
         self.bytes = self.bytes.max(bytes);
         if bytes <= self.capacity {
@@ -65,7 +65,7 @@ impl Local {
         start..start + bytes
     }
 
-    /// The bytes at `at` are those of a new frame, or no longer a frame's: none of them has been written.
+    /// Marks the bytes at `at` as unwritten: they are those of a new frame, or no longer a frame's.
     pub(crate) fn forget(&mut self, mask: u32, at: u32, bytes: u32) {
         if self.sanitised {
             for lane in lanes(mask) {

@@ -1,7 +1,7 @@
 //! What a barrier in shared memory holds (PTX ISA, "mbarrier").
 //!
-//! The object is the 64 bits that the kernel set aside for it, so that it needs no table and dies with its block. What PTX
-//! leaves open, the layout, is this:
+//! The object is the 64 bits that the kernel set aside for it, so that it needs no table and dies with its block. PTX
+//! leaves the layout open; here it is this:
 //!
 //! ```text
 //!   bit   63 62 │ 61    │ 60 … 40                  │ 39 … 20                 │ 19 … 0
@@ -14,17 +14,17 @@
 use super::block::Block;
 use crate::ir::MBARRIER_COUNTS;
 
-/// An mbarrier as its 64 bits say it.
+/// An mbarrier, decoded from its 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) phase: bool,
-    /// Bytes that transactions have yet to bring; less than 0 where they came before they were announced.
+    /// Bytes that transactions have yet to bring; negative if they came before they were announced.
     pub(crate) transactions: i32,
     pub(crate) expected: u32,
     pub(crate) missing: u32,
 }
 
-/// Bits 63 and 62 of an object that is one.
+/// Bits 63 and 62 of a valid object.
 const VALID: u64 = 0b10;
 const COUNT_BITS: u32 = MBARRIER_COUNTS.count_ones();
 
@@ -44,13 +44,13 @@ impl State {
         VALID << 62 | u64::from(phase) << 61 | transactions | u64::from(expected) << COUNT_BITS | u64::from(missing)
     }
 
-    /// After `count` arrivals, and whether they end the phase.
+    /// The state after `count` arrivals, and whether they end the phase.
     pub(crate) fn arrived(mut self, count: u32) -> (Self, bool) {
         self.missing -= count;
         self.settled()
     }
 
-    /// In the next phase, if nothing is missing in this one.
+    /// The state in the next phase, if nothing is missing in this one.
     pub(crate) fn settled(mut self) -> (Self, bool) {
         let ends = self.missing == 0 && self.transactions == 0;
         if ends {
@@ -61,7 +61,8 @@ impl State {
     }
 }
 
-/// Whether the phase of the object at `at` in shared memory is an odd one, for those who only look; `None`: there is none.
+/// Whether the phase of the object at `at` in shared memory is odd, for callers that only look; `None`: there is no
+/// object.
 pub(crate) fn phase_at(block: &Block, at: u64) -> Option<bool> {
     let word = block.shared.get((at / 16) as usize).filter(|_| at.is_multiple_of(8))?;
     State::decode((word.to_le() >> (at % 16 * 8)) as u64).map(|state| state.phase)

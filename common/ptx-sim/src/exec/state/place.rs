@@ -1,4 +1,4 @@
-//! What an access does, and in which memory.
+//! Kinds of accesses, and the memory that they reach.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Part<'p> {
     pub place: Place<'p>,
     /// The place, if it is a block of the heap.
     pub(crate) block: Option<&'p Arc<Allocation>>,
-    /// What the lanes' addresses count from.
+    /// Base of the lanes' addresses.
     pub base: u64,
 }
 
@@ -22,13 +22,13 @@ pub(crate) struct Part<'p> {
 pub(crate) enum Place<'p> {
     Allocation(&'p Allocation),
     Shared,
-    /// Shared memory of the cluster's block of that rank, another than the one that runs.
+    /// Shared memory of the cluster's block of that rank, not the running one.
     Peer(u32),
     Local,
     Param,
 }
 
-/// What an access does.
+/// Kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 /// The bytes that a lane is about to write.
 pub(crate) type Values<'v> = &'v dyn Fn(usize) -> [u8; 32];
 
-/// What each lane of an access does at its address.
+/// Access that each lane makes at its address.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach<'v> {
     pub kind: Kind,
@@ -50,11 +50,11 @@ pub(crate) struct Reach<'v> {
     pub scope: Scope,
     /// Bytes from the address on.
     pub bytes: u64,
-    /// What the address must be a multiple of: a power of two.
+    /// Alignment of the address: a power of two.
     pub(crate) align: u64,
-    /// It learns nothing of what others did before they wrote there.
+    /// Whether it acquires nothing from earlier writers.
     pub blind: bool,
-    /// Known for stores.
+    /// Values to write; set for stores.
     pub values: Option<Values<'v>>,
 }
 
@@ -83,7 +83,7 @@ impl Reach<'_> {
 /// The part of an access that lies in one place.
 pub(crate) struct Visit<'a> {
     pub at: At<'a>,
-    /// Where the predicates and the local memory of the function's frame begin.
+    /// Start of the predicates and of the local memory of the function's frame.
     pub frame: (u32, u32),
     pub part: &'a Part<'a>,
     pub addresses: &'a [u64; 32],
@@ -91,7 +91,7 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// The addresses, counted from where the place begins.
+    /// The addresses, relative to the start of the place.
     pub(crate) fn offsets(&self) -> [u64; 32] {
         each(|lane| self.addresses[lane].wrapping_sub(self.part.base))
     }
@@ -103,15 +103,15 @@ pub(crate) struct InOrder {
     /// The first of the lanes, and their number.
     pub lane: usize,
     pub lanes: u32,
-    /// Those that take part, counted from the first.
+    /// Lanes that take part, counted from the first.
     pub mask: u32,
-    /// Of the first lane, from where the place begins.
+    /// Offset of the first lane, from the start of the place.
     pub offset: u64,
     /// Words of each lane.
     pub count: u64,
-    /// All lanes access one place; otherwise each the next word.
+    /// Whether all lanes access one place; otherwise each the next word.
     pub same: bool,
     pub write: bool,
-    /// It is the first of its instruction.
+    /// Whether it is the first of its instruction.
     pub fresh: bool,
 }

@@ -1,8 +1,8 @@
-//! What went wrong in a warp.
+//! Errors of a warp.
 
 use crate::fault::FaultKind;
 
-/// What went wrong in a warp, before it is known where that is.
+/// An error of a warp, before its location is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub kind: FaultKind,

@@ -19,7 +19,7 @@ pub(crate) struct Wgmmas {
 }
 
 impl Wgmmas {
-    /// For a fresh block.
+    /// Resets this for a fresh block.
     pub(crate) fn reset(&mut self, threads: u32) {
         self.unread = 0;
         self.groups.clear();
@@ -30,21 +30,21 @@ impl Wgmmas {
 /// Products are counted from the start of the block.
 #[derive(Debug, Default)]
 pub(crate) struct Warpgroup {
-    /// Those that some warp has asked for and some warp has not got.
+    /// Products that some warp has asked for and some warp has not got.
     pub(crate) products: VecDeque<Product>,
     /// The number of the first of them.
     pub(crate) first: u64,
     pub(crate) members: [Member; WARPS as usize],
 }
 
-/// What one warp of the group has done.
+/// Progress of one warp of the group.
 #[derive(Debug, Default)]
 pub(crate) struct Member {
     /// Products that it has asked for.
     pub(crate) issued: u64,
     /// Products whose results are in its registers.
     pub(crate) done: u64,
-    /// How many it had asked for when it committed each of its latest groups.
+    /// Number of products it had asked for when it committed each of its latest groups.
     pub(crate) groups: VecDeque<u64>,
     pub(crate) names: Vec<Name>,
     /// Turns that its first product in flight has had to wait.
@@ -57,25 +57,25 @@ pub(crate) struct Product {
     pub(crate) pc: usize,
     /// The warp that asked first.
     pub(crate) warp: u32,
-    /// Where its tiles are in shared memory, for a sanitiser.
+    /// Ranges of its tiles in shared memory, for a sanitiser.
     pub(crate) reach: Option<Reach>,
     /// The descriptor, if A is in shared memory.
     pub(crate) a: Option<Descriptor>,
     pub(crate) b: Descriptor,
     pub(crate) accumulate: bool,
-    /// The frame whose registers each warp names.
+    /// Frame of each warp's registers.
     pub(crate) frames: [Frame; WARPS as usize],
     /// A and B from shared memory, once they have been read.
     pub(crate) tiles: Option<(Option<Dense>, Dense)>,
 }
 
-/// Ranges of shared memory in their order: where they begin, and how many bytes they have.
+/// Ranges of shared memory in their order: start, and number of bytes.
 pub(crate) type Ranges = Vec<[u64; 2]>;
 
-/// What a product reads in shared memory.
+/// Ranges of shared memory that a product reads.
 #[derive(Debug)]
 pub(crate) struct Reach {
-    /// The rows of A that each warp has; none if they are in registers.
+    /// Each warp's rows of A; empty if they are in registers.
     pub(crate) a: [Ranges; WARPS as usize],
     pub(crate) b: Ranges,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Name {
 pub(crate) struct InFlight<'l> {
     pub(crate) pc: usize,
     pub(crate) op: &'l WgmmaOp,
-    /// Of the registers that it names.
+    /// Frame of its registers.
     pub(crate) frame: Frame,
 }
 
@@ -142,7 +142,7 @@ impl Wgmmas {
         products.into_iter().find(has).map(|product| (product.pc, product.warp))
     }
 
-    /// What a warp has in flight, the latest first.
+    /// Products of a warp in flight, the latest first.
     pub(crate) fn in_flight<'l>(&self, launch: &Launch<'l>, warp: u32) -> impl Iterator<Item = InFlight<'l>> {
         let group = self.groups.get((warp / WARPS) as usize);
         let member = (warp % WARPS) as usize;
@@ -165,7 +165,7 @@ impl Warpgroup {
         self.products.get(number.checked_sub(self.first)? as usize)
     }
 
-    /// Lets go of the products that all warps have got. Returns the host memory that they took.
+    /// Releases the products that all warps have got. Returns the host memory that they took, in bytes.
     pub(crate) fn retire(&mut self, launch: &Launch<'_>) -> u64 {
         let done = self.members.iter().map(|member| member.done).min().unwrap_or(0);
         let count = done.saturating_sub(self.first) as usize;
@@ -185,7 +185,7 @@ pub(crate) fn op_at<'l>(launch: &Launch<'l>, pc: usize) -> Option<&'l WgmmaOp> {
     }
 }
 
-/// Host memory that a product takes while it is in flight.
+/// Host memory that a product takes while it is in flight, in bytes.
 pub(crate) fn bytes_of(launch: &Launch<'_>, pc: usize) -> Option<u64> {
     let op = op_at(launch, pc)?;
     // At worst, each 16 bytes of the tiles are a range of their own.

@@ -1,8 +1,8 @@
-//! `setmaxnreg`: the warps of a block hand registers to one another. What they give up goes to the block's pool, and who asks for
-//! more waits until the pool has it.
+//! `setmaxnreg`: the warps of a block hand registers to one another. Released registers go to the block's pool, and a warp that
+//! asks for more waits until the pool has them.
 //!
 //! The pool is known if the kernel says `.maxnreg`: each thread begins with that number. Otherwise the compiler chose,
-//! and only this is certain: that the warps which have said how many they need cannot have more than an SM has.
+//! and only this is certain: warps that have stated their needs cannot have more than an SM has.
 
 use super::launch::Launch;
 use super::warp::{Split, State, Warp};
@@ -11,12 +11,12 @@ use crate::ir::*;
 /// 32-bit registers of an SM of sm_90.
 const REGISTERS: u32 = 64 << 10;
 
-/// Registers of a block that begins.
+/// Registers of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pool {
-    /// All that its warps may hold together.
+    /// Maximum that its warps may hold together.
     total: u32,
-    /// Those that are known to be held.
+    /// Registers that are known to be held.
     held: u32,
 }
 
@@ -31,17 +31,17 @@ impl Pool {
         }
     }
 
-    /// A warp has ended, and with it its claim.
+    /// Releases the registers of a warp that has ended.
     pub(crate) fn release(&mut self, warp: &mut Warp) {
         self.held -= 32 * std::mem::take(&mut warp.registers);
     }
 
-    /// In words, what the warps hold.
+    /// Describes the registers that the warps hold.
     pub(crate) fn describe(self) -> String {
         format!("the block's warps hold {} of {} registers", self.held, self.total)
     }
 
-    /// A warp sets the registers of each of its threads; says whether the pool has them.
+    /// Sets the registers of each thread of a warp; returns whether the pool has them.
     pub(crate) fn set(&mut self, warp: &mut Warp, count: u32, increases: bool) -> bool {
         let after = self.held - 32 * warp.registers + 32 * count;
         if increases && after > self.total {
@@ -52,7 +52,7 @@ impl Pool {
         true
     }
 
-    /// Lets lanes go on that waited for registers, if they are there now.
+    /// Lets lanes go on that waited for registers, if the pool has them now.
     #[cold]
     pub(crate) fn resume(&mut self, warp: &mut Warp, launch: &Launch<'_>) -> bool {
         let waits = |split: &&mut Split| split.state == State::Registers;

@@ -1,8 +1,8 @@
 //! A warp's registers, 32 lanes at a time.
 //!
 //! Every loop here has 32 iterations, no branches and no calls, so that the compiler turns it into vector instructions
-//! of whatever function it is inlined into. That is why all of it is `inline(always)`: the executor's loop is compiled
-//! once for the machine's baseline and once with AVX2 and FMA (see `interpret`), and these helpers become part of each.
+//! of the function it is inlined into. That is why all of it is `inline(always)`: the executor's loop is compiled once
+//! for the machine's baseline and once with AVX2 and FMA (see `interpret`), and these helpers become part of each.
 
 use crate::ir::R;
 use crate::lanes::each;
@@ -36,8 +36,8 @@ pub(crate) struct Rows {
     count: u32,
 }
 
-/// How the addresses in a register lie. Accesses to one place or to neighbouring words need no gather and one check for
-/// all lanes: the tiled product gains half.
+/// Layout of the addresses in a register. Accesses to one place or to neighbouring words need no gather and one check
+/// for all lanes: the tiled product gains half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Shape {
@@ -48,7 +48,7 @@ pub(crate) enum Shape {
     Same,
     /// Each lane has the next word.
     InOrder,
-    /// Neither, but so do eight neighbouring lanes at a time, as rows of a narrow block.
+    /// Neither, but eight neighbouring lanes at a time do, as in rows of a narrow block.
     Grouped,
     Scattered,
 }
@@ -62,8 +62,8 @@ impl Rows {
         Self { base, shapes, count }
     }
 
-    /// How the addresses in a register of 4 or 8 bytes lie. Most are used more often than they are computed, so the answer
-    /// is kept.
+    /// Layout of the addresses in a register of 4 or 8 bytes. Most are used more often than they are computed, so the
+    /// answer is kept.
     #[inline(always)]
     pub(crate) fn shape(self, row: R, wide: bool) -> Shape {
         if row >= self.count {
@@ -278,7 +278,7 @@ impl Rows {
     }
 }
 
-/// Apart, and with values for arguments: `assert!` would take addresses, and keep what it names in memory.
+/// A function of its own that takes values: `assert!` would take addresses, and keep its operands in memory.
 #[cold]
 #[inline(never)]
 fn no_such_row(row: R, count: u32) -> ! {
@@ -312,7 +312,7 @@ fn canonical(x: f32) -> u32 {
     if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
 }
 
-/// [`canonical`] of all lanes. That there is a NaN at all is rare, and asked once for all: a product in registers gains 7 %.
+/// [`canonical`] of all lanes. A NaN is rare, so one check covers all lanes: a product in registers gains 7 %.
 #[inline(always)]
 fn all_canonical(values: [f32; 32]) -> [u32; 32] {
     if any(|lane| values[lane].is_nan()) {
@@ -322,7 +322,7 @@ fn all_canonical(values: [f32; 32]) -> [u32; 32] {
     }
 }
 
-/// Whether `f` holds for a lane; asked of two lanes at a time.
+/// Whether `f` holds for a lane; checked for two lanes at a time.
 #[inline(always)]
 fn any(f: impl Fn(usize) -> bool) -> bool {
     let mut any = false;

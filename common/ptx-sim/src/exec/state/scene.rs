@@ -1,4 +1,4 @@
-//! A moment of a launch, as monitors see it.
+//! A moment of a launch, from a monitor's point of view.
 
 use super::block::Block;
 use super::launch::Launch;
@@ -19,6 +19,6 @@ pub(crate) struct Scene<'s, 'l> {
     pub pc: usize,
     /// Lanes that run together.
     pub mask: u32,
-    /// Those of them that the instruction's guard lets take part.
+    /// Lanes for which the instruction's guard is true.
     pub active: u32,
 }

@@ -1,4 +1,5 @@
-//! What a sanitiser keeps of a block: who touched each of its cells last, and what its threads know of each other.
+//! State of a sanitiser for a block: the last accesses to each of its cells, and the knowledge that its threads have of
+//! each other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,7 +10,7 @@ use super::lines::{LINE, Line, Run, WORDS};
 use crate::ir::RESERVED_NAME;
 use crate::limits::{Account, Use};
 
-/// Accesses of other blocks that a block remembers until its end.
+/// Maximum accesses of other blocks that a block remembers until its end.
 const MAX_REACHED: usize = 1 << 12;
 
 /// Bytes of a cell where no smaller access has been seen.
@@ -20,7 +21,7 @@ const CELL: u32 = 4;
 pub(crate) type Record = [u32; 3];
 
 /// The last write, and two readers since. A strong write that follows a weak one which not all know of takes the place of
-/// the first reader: it does not order those after it with the weak one.
+/// the first reader: it does not order later accesses with the weak one.
 pub(crate) type Cell = [Record; 3];
 
 pub(crate) const NO_RECORD: Record = [0; 3];
@@ -34,10 +35,11 @@ pub(crate) const WRITE: u32 = 4;
 
 pub(crate) const READ: u32 = 8;
 
-/// By a bulk copy.
+/// Made by a bulk copy.
 pub(crate) const ASYNC: u32 = 16;
 
-/// By a product of a warpgroup: the record's thread is its first, and any of its threads may hand on that it has read.
+/// Made by a product of a warpgroup: the record's thread is its first, and any of its threads may hand over that it has
+/// read.
 pub(crate) const PRODUCT: u32 = 32;
 
 /// Strong for all devices, not only its own.
@@ -51,19 +53,19 @@ const PAGE: u32 = 14;
 /// Lines of a page, in powers of two.
 const PAGE_LINES: u32 = PAGE - LINE;
 
-/// What has been done to a line.
+/// Accesses to a line.
 #[derive(Debug, Default)]
 struct Entry {
-    /// What its cells have in common.
+    /// Common state of its cells.
     line: Line,
-    /// How often its cells have been halved: 4, 2 or 1 bytes each.
+    /// Number of times its cells have been halved: 4, 2 or 1 bytes each.
     halvings: u32,
-    /// None until something stands in them.
+    /// Cells; empty until an access is entered.
     cells: Box<[Cell]>,
 }
 
 impl Entry {
-    /// Enters what stands in the line's slots into its cells, which are there.
+    /// Enters the accesses in the line's slots into its cells, which exist.
     #[inline(never)]
     fn spread(&mut self, shadow: &BlockShadow, since: u32) {
         // Slots are filled only while cells are words.
@@ -81,29 +83,29 @@ impl Entry {
     }
 }
 
-/// What has been done to each cell of an allocation or of a block's shared memory. It takes memory only for the pages that
-/// are touched, and in these only for the cells of lines that need them.
+/// Accesses to each cell of an allocation or of a block's shared memory. Memory is taken only for the pages that are
+/// touched, and in these only for the cells of lines that need them.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
-    /// By number; empty until something of the page is touched.
+    /// Pages by number; empty until an access touches the page.
     pages: Vec<Box<[Entry]>>,
-    /// Bytes of what it is the shadow of.
+    /// Bytes of the allocation or the shared memory.
     bytes: u64,
-    /// Bytes of host memory that the launch's account knows of.
+    /// Bytes of host memory already charged to the launch's account.
     taken: u64,
     /// Records up to this moment are those of an earlier block.
     pub(crate) since: u32,
 }
 
-/// What a sanitiser knows of a block that is being run.
+/// Sanitiser's state of a running block.
 #[derive(Debug, Default)]
 pub(crate) struct BlockShadow {
     /// Number of the block's first thread in the launch.
     pub(crate) first: u64,
     pub(crate) threads: u32,
-    /// Of a joint launch, the member that the block belongs to.
+    /// Member of a joint launch that the block belongs to.
     pub(crate) device: u32,
-    /// Everything up to here is known to all threads of the block: its start, or its last full barrier.
+    /// Moment up to which everything is known to all threads of the block: its start, or its last full barrier.
     pub(crate) base: u32,
     /// Last fences of any of its threads.
     pub(crate) fences: Fences,
@@ -112,22 +114,22 @@ pub(crate) struct BlockShadow {
     pub(crate) warps: Vec<WarpShadow>,
     /// Whether a thread has exited.
     some_left: bool,
-    /// What all threads of the block have taken over from others, and when it last grew.
+    /// Knowledge that all threads of the block have taken over from others, and the moment of its last growth.
     pub(crate) acquired: SharedClock,
     pub(crate) acquired_at: u32,
     /// The barrier instruction at which the block's threads gather.
     pub(crate) gathering: HashMap<u32, usize>,
-    /// Accesses of other blocks of the cluster to this one's shared memory: for each warp of the launch and instruction the
-    /// moment of the last one and a lane that made it.
+    /// Accesses of other blocks of the cluster to this one's shared memory: for each warp of the launch and instruction,
+    /// the moment of the last one and a lane that made it.
     pub(crate) reached: BTreeMap<(u32, u32), (u32, u32)>,
-    /// Where mbarriers were initialised and not invalidated since.
+    /// Addresses of mbarriers that were initialised and not invalidated since.
     pub(crate) mbarriers: BTreeSet<u64>,
     /// Places in shared memory, and barriers, through which its threads hand over.
     pub(crate) places: Vec<Handover>,
 }
 
 impl Shadow {
-    /// The shadow of that many bytes; `None` if the launch's account has no room for its table.
+    /// A shadow of `bytes` bytes; `None` if the launch's account has no room for its table.
     pub(crate) fn new(bytes: u64, account: &Account<'_>) -> Option<Self> {
         let pages = bytes.div_ceil(1 << PAGE) as usize;
         let taken = (pages * size_of::<Box<[Entry]>>() + size_of::<Self>()) as u64;
@@ -135,17 +137,17 @@ impl Shadow {
         Some(Self { pages: std::iter::repeat_with(Default::default).take(pages).collect(), bytes, taken, since: 0 })
     }
 
-    /// Gives the account back what it took.
+    /// Returns its bytes to the account.
     pub(crate) fn give_back(self, account: &Account<'_>) {
         account.give(Use::Shadow, self.taken);
     }
 
-    /// Words of a line: fewer of the last one.
+    /// Number of words of a line: fewer in the last one.
     fn words(&self, line: u64) -> usize {
         (self.bytes.div_ceil(CELL.into()) - line * WORDS).min(WORDS) as usize
     }
 
-    /// Makes the pages of a range, if they are not there; false if the launch's account has no room for them.
+    /// Allocates the pages of a range, if needed; false if the launch's account has no room for them.
     #[inline(always)]
     pub(crate) fn touch(&mut self, offset: u64, bytes: u64, account: &Account<'_>) -> bool {
         let (first, last) = (offset >> PAGE, (offset + bytes - 1) >> PAGE);
@@ -178,8 +180,9 @@ impl Shadow {
         &mut self.pages[(line >> PAGE_LINES) as usize][line as usize % (1 << PAGE_LINES)]
     }
 
-    /// The cells of an access of `bytes` bytes, none of them larger than the access, with all in them that stood in slots;
-    /// `None` if the launch's account has no room for them. The access lies in one line, whose page has been touched.
+    /// The cells of an access of `bytes` bytes, none of them larger than the access, with all accesses from the slots
+    /// entered; `None` if the launch's account has no room for them. The access lies in one line, whose page has been
+    /// touched.
     #[inline(always)]
     pub(crate) fn open(
         &mut self,
@@ -229,7 +232,7 @@ impl Shadow {
         true
     }
 
-    /// The runs of a plain access of the lanes of `mask`, the first at `offset`, to neighbouring words, by line.
+    /// Splits a plain access of the lanes of `mask`, the first at `offset`, to neighbouring words into runs, by line.
     #[inline(always)]
     fn runs(offset: u64, first_thread: u32, mask: u32) -> [(u64, Run); 2] {
         let word = offset / u64::from(CELL);
@@ -240,8 +243,8 @@ impl Shadow {
         [(line, run(words, first)), (line + 1, run(words >> 32, first.wrapping_add(32)))]
     }
 
-    /// Notes a plain read of neighbouring words by threads that follow on `first_thread`, if it races with nothing for sure.
-    /// Its pages have been touched.
+    /// Records a plain read of neighbouring words by consecutive threads from `first_thread` on, if it certainly races with
+    /// nothing. Its pages have been touched.
     #[inline(always)]
     pub(crate) fn read_in_order(
         &mut self,
@@ -262,8 +265,8 @@ impl Shadow {
         })
     }
 
-    /// Notes a plain read of one place of up to 16 bytes by some of the threads that follow on `first_thread`, if it races
-    /// with nothing for sure. Its page has been touched.
+    /// Records a plain read of one place of up to 16 bytes by some of the consecutive threads from `first_thread` on, if it
+    /// certainly races with nothing. Its page has been touched.
     #[inline(always)]
     pub(crate) fn read_one(
         &mut self,
@@ -308,8 +311,8 @@ impl Shadow {
         true
     }
 
-    /// Notes a plain write of neighbouring words by threads that follow on `first_thread`, if it races with nothing for sure.
-    /// Its pages have been touched.
+    /// Records a plain write of neighbouring words by consecutive threads from `first_thread` on, if it certainly races with
+    /// nothing. Its pages have been touched.
     #[inline(always)]
     pub(crate) fn write_in_order(
         &mut self,
@@ -335,7 +338,7 @@ impl Shadow {
         passes
     }
 
-    /// Notes that cells from `offset` on have been accessed.
+    /// Records that cells from `offset` on have been accessed.
     #[inline(always)]
     pub(crate) fn note(&mut self, offset: u64, flags: u32, now: u32, number: u32) {
         let since = self.since;
@@ -343,7 +346,7 @@ impl Shadow {
         self.entry(offset >> LINE).line.note(flags, only_read, now, number, since);
     }
 
-    /// A thread's copy of `bytes` bytes to `offset` has been made.
+    /// Records that a thread's copy of `bytes` bytes to `offset` has been made.
     pub(crate) fn settle(&mut self, offset: u64, bytes: u64, thread: u32, now: u32) {
         if self.pages.get((offset >> PAGE) as usize).is_none_or(|page| page.is_empty()) {
             return; // there was no room for it
@@ -374,18 +377,19 @@ pub(crate) struct Arrival {
     pub(crate) mask: u32,
 }
 
-/// In place of a base, for a lane that has not exited.
+/// Exit base of a lane that has not exited.
 const STAYS: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(crate) struct WarpShadow {
-    /// Up to here each of its 32 lanes knows what the others did.
+    /// Moment up to which each of its 32 lanes knows the others' work.
     pub(crate) met: u32,
-    /// For each lane, up to when it knows what the other lanes did; empty as long as that is [`Self::met`] for all.
+    /// For each lane, the moment up to which it knows the other lanes' work; empty as long as that is [`Self::met`] for
+    /// all.
     pub(crate) mates: Vec<[u32; 32]>,
-    /// For each lane; empty before the first acquire.
+    /// Acquired knowledge of each lane; empty before the first acquire.
     pub(crate) acquired: Vec<Acquired>,
-    /// Of barriers that are not yet full.
+    /// Arrivals at barriers that are not yet full.
     pub(crate) arrivals: Vec<Arrival>,
     /// For each lane, its last `fence.proxy.async`.
     pub(crate) proxied: [u32; 32],
@@ -437,8 +441,8 @@ impl BlockShadow {
                 && !self.left_before_barrier(record)
     }
 
-    /// Whether `record` is a write of a thread of this block that exited without coming to another barrier: a barrier orders what
-    /// the threads did that come to it (PTX ISA, `barrier`), and lets those go that have exited.
+    /// Whether `record` is a write of a thread of this block that exited without coming to another barrier: a barrier orders the
+    /// work of the threads that come to it (PTX ISA, `barrier`), and disregards those that have exited.
     #[inline(always)]
     pub(crate) fn left_before_barrier(&self, record: Record) -> bool {
         self.some_left && record[2] & WRITE != 0 && self.left_at(record[0]).is_some_and(|base| record[1] > base)
@@ -450,7 +454,7 @@ impl BlockShadow {
         self.warps.get(in_block / 32)?.exits.get(in_block % 32).copied().filter(|&base| base != STAYS)
     }
 
-    /// Lanes of a warp exit.
+    /// Records that lanes of a warp exit.
     pub(crate) fn leave(&mut self, warp: u32, mask: u32, account: &Account<'_>) {
         let base = self.base;
         let exits = &mut self.warps[warp as usize].exits;
@@ -465,7 +469,7 @@ impl BlockShadow {
         self.some_left = true;
     }
 
-    /// Lanes of another block of the cluster access this one's shared memory.
+    /// Records that lanes of another block of the cluster access this one's shared memory.
     pub(crate) fn reached_by(&mut self, other: &Self, at: At<'_>, mask: u32, now: u32) {
         let warps = u64::from(other.threads).div_ceil(32);
         let warp = u64::from(other.number()) * warps + u64::from(at.warp);
@@ -475,12 +479,12 @@ impl BlockShadow {
         }
     }
 
-    /// What records call the thread: its number in the launch + 1.
+    /// Thread as written in records: its number in the launch + 1.
     pub(crate) fn thread(&self, warp: u32, lane: usize) -> u32 {
         (self.first as u32).wrapping_add(warp * 32 + lane as u32 + 1)
     }
 
-    /// Number of the block of a thread as records call it.
+    /// Number of the block of a thread as written in records.
     pub(crate) fn block_of(&self, thread: u32) -> u32 {
         (u64::from(thread.wrapping_sub(1)) / u64::from(self.threads)) as u32
     }
@@ -490,7 +494,7 @@ impl BlockShadow {
         (self.first / u64::from(self.threads)) as u32
     }
 
-    /// At the first that the block does, be it an access or a barrier: what its shadow holds is an earlier block's.
+    /// Called at the block's first access or barrier: older contents of its shadow are an earlier block's.
     pub(crate) fn begin(&mut self, now: u32) {
         if self.base == u32::MAX {
             self.base = now - 1;
@@ -515,7 +519,7 @@ impl BlockShadow {
     }
 }
 
-/// Fills an empty vector, which the account knows of from the first time on. Where the host has no room for it the launch ends
+/// Fills an empty vector, which is charged to the account the first time. Where the host has no room for it the launch ends
 /// soon.
 fn fill<T: Clone>(vector: &mut Vec<T>, with: T, count: usize, account: &Account<'_>) {
     if vector.capacity() == 0 {
@@ -525,7 +529,7 @@ fn fill<T: Clone>(vector: &mut Vec<T>, with: T, count: usize, account: &Account<
 }
 
 impl WarpShadow {
-    /// What a lane knows of its warp's lanes.
+    /// Moments up to which a lane knows the lanes of its warp.
     #[inline(always)]
     pub(crate) fn known(&self, lane: usize) -> [u32; 32] {
         self.mates.get(lane).copied().unwrap_or([self.met; 32])
@@ -540,7 +544,7 @@ impl WarpShadow {
         self.exits.clear();
     }
 
-    /// All that lanes know of each other is what the block knows.
+    /// Resets the lanes' knowledge of each other to the block's.
     pub(crate) fn forget_mates(&mut self) {
         self.met = 0;
         self.mates.clear();

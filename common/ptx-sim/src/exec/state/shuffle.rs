@@ -1,4 +1,4 @@
-//! Which lane a shuffle reads from.
+//! Source lane of a shuffle.
 
 use crate::ir::ShflMode;
 

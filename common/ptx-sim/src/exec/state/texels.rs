@@ -35,7 +35,7 @@ pub(crate) fn object<'l>(launch: &'l Launch<'_>, handle: u64) -> Result<&'l Arc<
     }
 }
 
-/// The texture of a handle, for a read of that geometry.
+/// The texture of a handle, for a read with `geometry`.
 pub(crate) fn texture<'l>(
     launch: &'l Launch<'_>,
     op: &TextureOp,
@@ -117,10 +117,10 @@ pub(crate) fn texel_steps(object: &Object, footprints: &[Footprint; 32], mask: u
         .collect()
 }
 
-/// Where an access of a surface goes.
+/// Target of an access to a surface.
 pub(crate) enum Spot {
     At(u64),
-    /// Nowhere: it reads zeros, and writes nothing.
+    /// Out of range: it reads zeros, and writes nothing.
     Nowhere,
     Outside(String),
 }
@@ -170,7 +170,7 @@ pub(crate) fn spot(rows: Rows, op: &SurfaceOp, object: &Object, lane: usize) -> 
     }
 }
 
-/// The accesses that a read of a texture is about to make, for monitors. What is wrong is left out.
+/// The accesses that a read of a texture is about to make, for monitors. Invalid ones are left out.
 pub(crate) fn reads_of(launch: &Launch<'_>, rows: Rows, op: &TextureOp, mask: u32) -> Vec<Step> {
     let mut steps = Vec::new();
     for (handle, group) in by_handle(rows, op.handle, mask) {

@@ -10,10 +10,10 @@ use crate::memory::Allocation;
 use crate::scalar::Mode;
 use crate::tensor_map::Tile;
 
-/// Bytes that cost as much as an instruction to copy.
+/// Number of bytes that cost as much as an instruction to copy.
 pub(crate) const BYTES_AN_INSTRUCTION: u64 = 128;
 
-/// The thread that asked for a copy, and where.
+/// The thread that asked for a copy, and its instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issuer {
     /// `blockIdx`, and the block's number in the launch.
@@ -28,13 +28,13 @@ pub(crate) struct Issuer {
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) by: Issuer,
-    /// What it moves in shared memory: from where, and how many bytes.
+    /// Range in shared memory: start, and number of bytes.
     pub(crate) at: u64,
     pub(crate) bytes: u64,
     pub(crate) far: Far,
     pub(crate) reduction: Option<ElementReduction>,
     pub(crate) completes: Completes,
-    /// The source has been read: what it held.
+    /// Contents of the source, once it has been read.
     pub(crate) held: Option<Vec<u8>>,
     /// Turns until it is made unasked.
     pub(crate) turns: Option<u32>,
@@ -43,26 +43,26 @@ pub(crate) struct Transfer {
 /// The other end.
 #[derive(Clone, Debug)]
 pub(crate) enum Far {
-    /// An allocation, and the offset there.
+    /// An allocation, and the offset in it.
     Linear(Source, u64),
-    /// An allocation, where in it the tensor begins, and the box.
+    /// An allocation, the offset of the tensor in it, and the box.
     Tile(Source, u64, Box<Tile>),
     /// The block's own shared memory.
     Shared(u64),
-    /// What was in the shared memory of another block of the cluster.
+    /// Bytes read from the shared memory of another block of the cluster.
     Bytes(Vec<u8>),
 }
 
-/// What a transfer completes.
+/// Completion mechanism of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completes {
-    /// A phase of the mbarrier there in shared memory: the transfer goes to shared memory.
+    /// A phase of the mbarrier at that address in shared memory: the transfer goes to shared memory.
     Barrier(u64),
     /// A group of the issuer's thread: the transfer goes to global memory.
     Group(u32),
 }
 
-/// What is combined with what is there already.
+/// Operation that combines the elements with the ones in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ElementReduction {
     pub op: AtomOp,
@@ -85,7 +85,7 @@ impl Transfer {
         self.by.warp == warp && self.by.lane == lane
     }
 
-    /// Calls `action` for each run of bytes in global memory: where it begins in the box, where in the allocation, its length.
+    /// Calls `action` for each run of bytes in global memory: its start in the box, its start in the allocation, its length.
     pub(crate) fn for_global(&self, mut action: impl FnMut(u64, u64, u64)) {
         match &self.far {
             Far::Linear(_, offset) => action(0, *offset, self.bytes),
@@ -116,12 +116,12 @@ pub(crate) struct Transfers {
     pub(crate) under_way: Vec<Transfer>,
     /// Number of transfers so far.
     pub(crate) count: u64,
-    /// Some are made when their turn has come.
+    /// Whether some are made when their turn has come.
     pub(crate) timed: bool,
 }
 
 impl Transfers {
-    /// For the block that begins.
+    /// Resets this for a block that begins.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -134,7 +134,7 @@ impl Transfers {
         self.under_way.iter()
     }
 
-    /// Host memory of one.
+    /// Host memory of one transfer, in bytes.
     pub(crate) fn bytes_of(transfer: &Transfer) -> u64 {
         let held = transfer.held.as_ref().map_or(0, Vec::capacity);
         let tile = match &transfer.far {

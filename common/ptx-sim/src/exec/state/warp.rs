@@ -1,11 +1,11 @@
-//! A warp: 32 lanes that run together until a branch parts them.
+//! A warp: 32 lanes that run together until a branch makes them diverge.
 //!
 //! # Splits and joins
-//! Lanes that are at the same instruction form a *split*: a program counter, a mask and a call stack. A warp begins as
-//! one split. A branch that only some lanes take makes two, and a *join* that waits at the branch's immediate
-//! post-dominator ([`crate::lower`] found it) until every lane that was parted has come or exited; then they go on as
-//! one. Unlike a stack, any split may run next, so that lanes which wait for each other (a lock held by a lane of the same
-//! warp) all make progress, as on hardware since Volta.
+//! Lanes that are at the same instruction form a *split*: a program counter, a mask and a call stack. A warp begins as one
+//! split. A branch that only some lanes take makes two, and a *join* that waits at the branch's immediate post-dominator
+//! ([`crate::lower`] found it) until every diverged lane has come or exited; then they go on as one. Unlike a stack, any
+//! split may run next, so that lanes which wait for each other (a lock held by a lane of the same warp) all make progress,
+//! as on hardware since Volta.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -18,7 +18,7 @@ use crate::ir::*;
 use crate::lanes::each;
 use crate::limits::Use;
 
-/// Allocations that a warp remembers; a kernel seldom alternates between more.
+/// Number of allocations that a warp remembers; a kernel seldom alternates between more.
 pub(crate) const ALLOCATIONS: usize = 8;
 
 /// No join.
@@ -28,7 +28,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) function: u32,
-    /// Where it returns to.
+    /// Return address.
     pub(crate) back: u32,
     pub(crate) rows: u32,
     pub(crate) predicates: u32,
@@ -62,7 +62,7 @@ pub(crate) enum State {
     Registers,
 }
 
-/// Lanes that were parted and will go on as one at `pc`.
+/// Lanes that diverged and will go on as one at `pc`.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     pub(crate) pc: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Join {
     pub(crate) callers: Vec<Frame>,
 }
 
-/// Where a split waits, for a report.
+/// Location of a waiting split, for a report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub pc: usize,
@@ -89,9 +89,9 @@ pub(crate) struct Waiting {
 /// Lanes at the barrier of the block's cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClusterArrivals {
-    /// Those that have arrived, and the barrier is not complete.
+    /// Lanes that have arrived, while the barrier is not complete.
     pub(crate) arrived: u32,
-    /// Those that have arrived and not waited since.
+    /// Lanes that have arrived and not waited since.
     pub(crate) owing: u32,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct ClusterArrivals {
 pub(crate) struct WaitInVain {
     pub(crate) pc: usize,
     pub(crate) lane: usize,
-    /// Where the object is in shared memory.
+    /// Address of the object in shared memory.
     pub(crate) at: u64,
     /// The parity of the phase.
     pub(crate) phase: bool,
@@ -128,25 +128,25 @@ pub(crate) struct Warp {
     pub local: Local,
     pub copies: Copies,
     pub(crate) cluster: ClusterArrivals,
-    /// Registers of each thread, as `setmaxnreg` has set them; 0: nobody knows.
+    /// Registers of each thread, as `setmaxnreg` has set them; 0: unknown.
     pub(crate) registers: u32,
     /// Whether products of its warpgroup are under way that write its registers.
     pub(crate) multiplies: bool,
     /// Its last wait at an mbarrier, if that was in vain.
     pub(crate) in_vain: Option<WaitInVain>,
-    /// Since its turn began: waits in vain, and whether it did something that another warp could see or that a copy could change.
+    /// Since its turn began: vain waits, and whether it did something that another warp could see or that a copy could change.
     pub(crate) spun: u32,
     pub(crate) busy: bool,
-    /// The allocations that the last accesses went to, by their addresses: the next one most likely goes there too.
+    /// Allocations of the last accesses, by their addresses: the next access most likely goes there too.
     pub last_allocations: [usize; ALLOCATIONS],
     /// Instructions executed: `%clock`.
     pub(crate) clock: u64,
-    /// Bytes of call stacks and copies under way that the launch's account knows of.
+    /// Bytes of call stacks and copies under way that are charged to the launch's account.
     pub(crate) accounted: u64,
 }
 
 impl Warp {
-    /// Makes this warp number `number` of a fresh block, with the first `lanes` lanes.
+    /// Resets this to warp `number` of a fresh block, with the first `lanes` lanes.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, device: u32, number: u32, lanes: u32) {
         let function = &launch.program.functions[launch.kernel.function as usize];
         if self.threads.is_empty() || self.number != number {
@@ -217,8 +217,8 @@ impl Warp {
         self.predicates.get((frame + p) as usize).copied().unwrap_or(0)
     }
 
-    /// Tells the launch's account how much the call stacks and the copies under way have grown. Registers and local memory are
-    /// told of where they grow.
+    /// Charges the growth of call stacks and copies under way to the launch's account. Registers and local memory are charged
+    /// where they grow.
     pub(crate) fn account(&mut self, launch: &Launch<'_>) {
         let stacks = self.splits.iter().map(|split| &split.callers);
         let stacks = stacks.chain(self.joins.iter().flatten().map(|join| &join.callers));
@@ -233,7 +233,7 @@ impl Warp {
         self.live == 0
     }
 
-    /// What decides on all that the warp does, as far as it does not look at memory: its registers, and where it is.
+    /// Hashes all state that decides the warp's work, apart from memory: its registers, and its program counters.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         self.rows.iter().for_each(|row| row.0.hash(state));
         (&self.predicates, self.carry, self.live).hash(state);
@@ -246,7 +246,7 @@ impl Warp {
         self.splits.iter().map(of_split).fold(0, u64::wrapping_add).hash(state);
     }
 
-    /// Lets the lanes that wait at barrier `id` go on, with what the barrier returns. Says which lanes they are.
+    /// Lets the lanes that wait at barrier `id` go on, with the barrier's result. Returns those lanes.
     pub(crate) fn release(&mut self, launch: &Launch<'_>, id: u32, result: BarrierState) -> u32 {
         let mut released = 0;
         for at in 0..self.splits.len() {
@@ -273,7 +273,7 @@ impl Warp {
         released
     }
 
-    /// Where the first split that waits does so.
+    /// Location of the first waiting split.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         self.splits.iter().find_map(|split| {
             let waiting = Waiting {
@@ -294,7 +294,7 @@ impl Warp {
         })
     }
 
-    /// A split at another instruction than `pc`: where, and its lanes.
+    /// Location and lanes of a split at another instruction than `pc`.
     pub(crate) fn elsewhere(&self, pc: usize) -> Option<(usize, u32)> {
         let split = self.splits.iter().find(|split| split.pc as usize != pc);
         let join = || {
@@ -304,7 +304,7 @@ impl Warp {
         split.map(|split| (split.pc as usize, split.mask)).or_else(join)
     }
 
-    /// Where a split that runs is.
+    /// Location of a running split.
     pub(crate) fn position(&self) -> Option<(usize, u32)> {
         self.splits.last().map(|split| (split.pc as usize, split.mask))
     }

@@ -1,6 +1,6 @@
-//! Reports what the watched threads do ([`WatchRequest`]).
+//! Reports the work of the watched threads ([`WatchRequest`]).
 //!
-//! Addresses and what is stored are looked at before an instruction, the registers that it writes after it.
+//! Addresses and stored values are examined before an instruction, the registers that it writes after it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,23 +16,23 @@ use crate::scalar::Scalar;
 use crate::trace::{AccessKind, Space};
 use crate::watch::*;
 
-/// Reports what some threads do.
+/// Reports the work of some threads.
 pub(crate) struct Debugger {
     request: WatchRequest,
     warp: u32,
     lanes: u32,
-    /// The instructions to tell of, and whether also where their predicate is false.
+    /// Instructions to report, and whether also where their predicate is false.
     points: HashMap<usize, bool>,
-    /// The registers that an instruction of `points` writes, by their names.
+    /// Registers that an instruction of `points` writes, by their names.
     written: HashMap<usize, Vec<Written>>,
     /// Instructions that have begun and not ended.
     pending: Vec<(usize, Watched)>,
-    /// The sink has had enough.
+    /// Set if the sink has had enough.
     over: bool,
 }
 
 impl Debugger {
-    /// The error says what there is not, and what there is.
+    /// The error names what is missing, and what exists.
     pub(crate) fn new(launch: &Launch<'_>, request: &WatchRequest) -> Result<Self, String> {
         let (warp, lanes) = match request.threads {
             WatchThreads::Warp(warp) => (warp, u32::MAX),
@@ -168,7 +168,7 @@ impl Debugger {
         }
     }
 
-    /// Reports what the launch left unfinished: the instruction at fault, or one that waits forever.
+    /// Reports unfinished instructions of the launch: the one at fault, or one that waits forever.
     pub(crate) fn finish(mut self) {
         for (_, mut watched) in std::mem::take(&mut self.pending) {
             watched.effects.push("did not end".into());
@@ -266,17 +266,17 @@ fn families(known: &[&str], asked: &str) -> String {
     }
 }
 
-/// What a lane has, and how several of them are told together.
+/// A lane's value, and how several of them are reported together.
 #[derive(Clone, Debug)]
 struct Value {
     number: Number,
     text: String,
-    /// What stands before the number: "`in` + ".
+    /// Text before the number: "`in` + ".
     before: String,
 }
 
 impl Value {
-    /// Whether both read the same. The numbers are not asked: NaN is not equal to itself.
+    /// Whether both read the same. The numbers are not compared: NaN is not equal to itself.
     fn is_like(&self, other: &Self) -> bool {
         (&self.text, &self.before) == (&other.text, &other.before)
     }
@@ -289,7 +289,7 @@ enum Number {
     Text,
 }
 
-/// A register's bits as a type shows them.
+/// A register's bits in the format of a type.
 fn value_of(scene: &Scene<'_, '_>, ty: Scalar, bits: u64) -> Value {
     let float = |value: f64, text: String| Value { number: Number::Float(value), text, before: String::new() };
     let half = |bits: u64| half::f16::from_bits(bits as u16).to_f32();
@@ -326,7 +326,7 @@ fn value_of(scene: &Scene<'_, '_>, ty: Scalar, bits: u64) -> Value {
     }
 }
 
-/// The values of lanes in as few words as tell them all: equal ones once, a progression by its ends.
+/// The values of lanes in as few words as possible: equal ones once, a progression by its ends.
 fn collapsed(values: &[(usize, Value)]) -> String {
     let mut parts: Vec<(u32, String)> = Vec::new();
     let mut at = 0;
@@ -368,7 +368,7 @@ fn collapsed(values: &[(usize, Value)]) -> String {
     format!("{{{}}}", parts.join("; "))
 }
 
-/// How many of the values from the first on, of lanes next to each other, differ by the same.
+/// Number of values, from the first on, of adjacent lanes that differ by the same amount.
 fn progression(values: &[(usize, Value)]) -> usize {
     let difference = |at: usize| -> Option<Number> {
         let ((a_lane, a), (b_lane, b)) = (&values[at], values.get(at + 1)?);
@@ -418,7 +418,7 @@ fn reach(scene: &Scene<'_, '_>, access: &Touched, on: u32) -> Option<String> {
     Some(format!("{verb} {at}{address}{stored}"))
 }
 
-/// What a store is about to write: ": 3.5".
+/// Value that a store is about to write: ": 3.5".
 fn stored(scene: &Scene<'_, '_>, store: &Access, on: u32) -> String {
     let ty = shown_type(&scene.launch.site(scene.pc).instruction, Scalar::of_bytes(store.bytes.into()));
     let keep = if store.bytes >= 8 { u64::MAX } else { (1 << (store.bytes * 8)) - 1 };
@@ -431,7 +431,7 @@ fn stored(scene: &Scene<'_, '_>, store: &Access, on: u32) -> String {
     format!(": {}", elements.join(", "))
 }
 
-/// An address by the variable that it is in.
+/// An address, relative to the variable that contains it.
 fn located(scene: &Scene<'_, '_>, space: Space, address: u64) -> Value {
     let (name, start) = match space {
         Space::Global | Space::Constant => match allocation(scene, address) {

@@ -1,4 +1,4 @@
-//! What a trace records of asynchronous work: copies and products that begin, mbarriers, and the tiles that they are about.
+//! Trace of asynchronous work: copies and products that begin, mbarriers, and their tiles.
 
 use super::touches::{allocation, bulk_ends};
 use crate::exec::state::address::addresses;
@@ -12,7 +12,7 @@ use crate::matrix::Descriptor;
 use crate::tensor_map::Tile;
 use crate::trace::*;
 
-/// Rows of a box whose chunks are kept for a picture.
+/// Maximum chunks of a box's rows that are kept for a picture.
 const MAX_CHUNKS: u64 = 40 * 8;
 
 /// The offset of an address in the block's own shared memory; `None`: it is another block's.
@@ -21,7 +21,7 @@ fn own(block: &Block, address: u64) -> Option<u64> {
     (code == 0 || code == u64::from(block.rank) + 1).then(|| offset_of(address))
 }
 
-/// The events of an instruction that is about to be executed, but for the answer of [`AsyncEvent::Asks`].
+/// The events of an instruction that is about to be executed, except for the answer of [`AsyncEvent::Asks`].
 pub(crate) fn events(scene: &Scene<'_, '_>) -> Vec<(u32, AsyncEvent)> {
     let all = scene.active;
     match &scene.launch.program.code[scene.pc].op {
@@ -93,7 +93,7 @@ fn of_mbarrier(scene: &Scene<'_, '_>, mbarrier: &Mbarrier) -> Vec<(u32, AsyncEve
     events
 }
 
-/// The lanes of those that have just asked an mbarrier which were told that its phase is over.
+/// Among lanes that have just asked an mbarrier, those that were told that its phase is over.
 pub(crate) fn answered(scene: &Scene<'_, '_>) -> Option<u32> {
     match &scene.launch.program.code[scene.pc].op {
         Op::Mbarrier(mbarrier) => match mbarrier.op {
@@ -152,7 +152,7 @@ fn chunks(tile: &Tile, shared: u64) -> Vec<BoxChunk> {
     chunks
 }
 
-/// What a product that a warp is about to ask for reads in shared memory.
+/// Tiles in shared memory that a product reads, when a warp is about to ask for it.
 pub(crate) fn product_tiles(scene: &Scene<'_, '_>, step: usize) -> Vec<ProductTile> {
     let Op::Together(together) = &scene.launch.program.code[scene.pc].op else { return Vec::new() };
     let TogetherOp::Wgmma(op) = &together.op else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! What a sanitiser makes of bulk copies: a copy under way must be left alone, its source must be there, and be visible to
-//! the copy engine, which reads past the order of ordinary accesses (PTX ISA, "Proxies").
+//! Checks of bulk copies for the sanitiser: a copy under way must be left alone, its source must be initialised, and be
+//! visible to the copy engine, which reads past the order of ordinary accesses (PTX ISA, "Proxies").
 
 use super::sanitise::{Sanitiser, bits_of};
 use super::touched::How;
@@ -23,10 +23,10 @@ const FENCE: &str = "PTX ISA, \"Proxies\": between ordinary writes and bulk copi
 
 pub(crate) const BULK_COPY: &str = "bulk copy";
 
-/// What is wrong with an end of a copy when it is asked for.
+/// Errors at one end of a copy when it is requested.
 #[derive(Default)]
 pub(crate) struct Wrongs {
-    /// An access that the copy races with, and how many bytes do.
+    /// An access that the copy races with, and the number of bytes.
     pub(crate) race: Option<(Record, u64, u64)>,
     /// An ordinary write that the copy may not see.
     pub(crate) unfenced: Option<(Record, u64, u64)>,
@@ -45,7 +45,7 @@ pub(crate) fn earlier(launch: &Launch<'_>, by: Issuer) -> Earlier {
     Earlier { what: ASYNCHRONOUS_COPY, thread, pc: by.pc }
 }
 
-/// Calls `action` with the cells of a range, line by line; does without where there is no room for them.
+/// Calls `action` with the cells of a range, line by line; skips them if there is no room for them.
 fn for_cells(
     memory: &mut Shadow,
     shadow: &BlockShadow,
@@ -74,7 +74,7 @@ impl Sanitiser {
         around.is_some_and(|(start, end)| at >= *start && end - at >= bytes)
     }
 
-    /// The lanes of a warp executed a `fence.proxy.async`.
+    /// Records that the lanes of a warp executed a `fence.proxy.async`.
     pub(crate) fn fenced_proxy(&mut self, block: &mut Block, warp: u32, mask: u32) {
         let now = self.now;
         self.tick();
@@ -83,7 +83,7 @@ impl Sanitiser {
         lanes(mask).for_each(|lane| known.proxied[lane] = now);
     }
 
-    /// Looks at an access while copies are under way.
+    /// Checks an access while copies are under way.
     #[inline(never)]
     pub(crate) fn look_for_transfers(&mut self, block: &Block, visit: &Visit<'_>) {
         let Visit { at, part, addresses, reach, .. } = *visit;
@@ -139,8 +139,8 @@ impl Sanitiser {
         }
     }
 
-    /// A thread of the block has asked for a copy, to shared memory of `target` (`None`: its own): is its source there and
-    /// visible, and has everyone else done with both ends?
+    /// Checks a copy that a thread of the block has requested, to shared memory of `target` (`None`: its own): its source
+    /// must be initialised and visible, and all others must be done with both ends.
     pub(crate) fn transfer_asked(
         &mut self,
         launch: &Launch<'_>,
@@ -271,7 +271,7 @@ impl Sanitiser {
         }
     }
 
-    /// Looks at one end of a copy; `writes`: it is the destination.
+    /// Checks one end of a copy; `writes`: it is the destination.
     pub(crate) fn look_at(
         &self,
         shadow: &BlockShadow,
@@ -313,7 +313,7 @@ impl Sanitiser {
         wrongs
     }
 
-    /// Looks for copies under way that the new one gets in the way of.
+    /// Looks for copies under way that the new one conflicts with.
     fn look_for_other_transfers(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
         let to_shared = matches!(transfer.completes, Completes::Barrier(_));
         if to_shared && block.wgmmas.are_to_read() {
@@ -337,7 +337,7 @@ impl Sanitiser {
         }
     }
 
-    /// A copy has been made.
+    /// Records that a copy has been made.
     pub(crate) fn transferred(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &Transfer) {
         self.tick();
         let here = transfer.by.block == block.index;
@@ -388,7 +388,7 @@ impl Sanitiser {
         }
     }
 
-    /// The source of a copy to global memory has been read.
+    /// Records that the source of a copy to global memory has been read.
     pub(crate) fn source_read(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &Transfer) {
         self.tick();
         let Some(mut shadow) = block.shadow.take() else { return };
@@ -401,7 +401,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// The block has come to its end while copies are under way.
+    /// Reports copies under way at the end of the block.
     pub(crate) fn never_awaited(&mut self, launch: &Launch<'_>, block: &Block) {
         for transfer in block.transfers.iter().filter(|transfer| transfer.held.is_none()) {
             let Issuer { block, warp, lane, pc, .. } = transfer.by;
@@ -443,8 +443,8 @@ pub(crate) fn enter(memory: &mut Shadow, shadow: &BlockShadow, account: &Account
 }
 
 impl Transfer {
-    /// The bytes of shared memory that count, of a source that begins at `from`: those of a box that lie outside the tensor go
-    /// nowhere.
+    /// The bytes of shared memory that count, of a source that begins at `from`: those of a box that lie outside the tensor
+    /// are discarded.
     fn read_of_shared(&self, from: u64) -> Vec<u64> {
         let Far::Tile(_, _, tile) = &self.far else { return (from..from + self.bytes).collect() };
         let mut all = Vec::new();
@@ -452,7 +452,7 @@ impl Transfer {
         all
     }
 
-    /// Whether an access of its shared memory gets in its way.
+    /// Whether an access of its shared memory conflicts with it.
     pub(crate) fn forbids_shared(&self, writes: bool) -> bool {
         match self.completes {
             Completes::Barrier(_) => true,
@@ -460,7 +460,7 @@ impl Transfer {
         }
     }
 
-    /// Whether an access of its global memory gets in its way.
+    /// Whether an access of its global memory conflicts with it.
     pub(crate) fn forbids_global(&self, writes: bool, atomic: bool) -> bool {
         match self.completes {
             Completes::Barrier(_) => writes,
@@ -468,7 +468,7 @@ impl Transfer {
         }
     }
 
-    /// Whether a plain access of words may get in its way: that takes a closer look.
+    /// Whether a plain access of words may conflict with it and needs a closer look.
     pub(crate) fn may_meet(&self, place: &Place<'_>, access: &InOrder) -> bool {
         match place {
             Place::Shared => {
@@ -480,12 +480,12 @@ impl Transfer {
         }
     }
 
-    /// Bytes of shared memory that it has in common with an access.
+    /// Bytes of shared memory that it shares with an access.
     pub(crate) fn common_shared(&self, [from, bytes]: [u64; 2]) -> u64 {
         (from + bytes).min(self.at + self.bytes).saturating_sub(from.max(self.at))
     }
 
-    /// Bytes of an allocation that it has in common with an access.
+    /// Bytes of an allocation that it shares with an access.
     fn common_global(&self, launch: &Launch<'_>, allocation: &Allocation, [from, bytes]: [u64; 2]) -> u64 {
         if !self.allocation(launch).is_some_and(|own| std::ptr::eq(own, allocation)) {
             return 0;

@@ -21,7 +21,7 @@ use self::tracer::Tracer;
 use crate::exec::state::block::Block;
 use crate::exec::state::scene::Scene;
 
-/// Watches what it was asked to.
+/// Watches everything that was requested.
 #[derive(Default)]
 pub(crate) struct Watch {
     pub sanitiser: Option<Box<Sanitiser>>,

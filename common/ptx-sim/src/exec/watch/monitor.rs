@@ -1,18 +1,18 @@
-//! What may watch a launch. The executor is compiled for each [`Monitor`], so that a plain launch pays for none of it.
+//! Observers of a launch. The executor is compiled for each [`Monitor`], so that a plain launch pays for none of it.
 
 use super::sanitise::Sanitiser;
 use crate::exec::state::block::Block;
 use crate::exec::state::scene::Scene;
 
-/// What the executor reports of a launch.
+/// Receives the executor's reports of a launch.
 pub(crate) trait Monitor: Send {
-    /// An instruction is about to be executed.
+    /// Called before an instruction is executed.
     fn issue(&mut self, scene: &Scene<'_, '_>);
 
-    /// The instruction has been executed, and the warp goes on with the next. Not called for jumps, exits and waits.
+    /// Called after an instruction, when the warp goes on with the next. Not called for jumps, exits and waits.
     fn after(&mut self, scene: &Scene<'_, '_>);
 
-    /// Lanes of a warp go on after a barrier.
+    /// Called when lanes of a warp go on after a barrier.
     fn released(&mut self, block: &Block, warp: u32, lanes: u32, barrier: u32);
 
     /// The sanitiser that checks accesses, if there is one.

@@ -1,16 +1,16 @@
-//! The profiler: what a launch asks of the hardware, counted at each instruction.
+//! The profiler: a launch's use of the hardware, counted at each instruction.
 //!
 //! # The rules
-//! Those of memory are in [`crate::hardware`]; the kind of work and the floating-point operations of an instruction are
-//! among the facts of its operation ([`Op::facts`]).
+//! The rules for memory are in [`crate::hardware`]; the kind of work and the floating-point operations of an
+//! instruction are among the facts of its operation ([`Op::facts`]).
 //!
 //! A *request* is one warp instruction that reaches a memory with at least one lane; an address that the hardware resolves
 //! at run time (`ld` without a space) counts for the space it hits. `wmma.load` and `wmma.store` leave it to the compiler
 //! how the fragment is fetched: here each register (or, where its parts lie apart, each part) that is not a copy of an
 //! earlier one is a request.
 //!
-//! Counters are kept by instruction, so that counting costs one indexed addition, and put together by line afterwards. Each
-//! worker has a profiler; sums do not depend on who ran which block.
+//! Counters are kept by instruction, so that counting costs one indexed addition, and summed by line afterwards. Each
+//! worker has a profiler; sums do not depend on which worker ran which block.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,7 +27,7 @@ use crate::limits::Use;
 use crate::memory::Role;
 use crate::profile::{Counters, Issued, LineProfile, Profile};
 
-/// What an access does.
+/// Kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Load,
@@ -39,7 +39,7 @@ enum Kind {
     Copy,
 }
 
-/// Sectors of 32 bytes that were touched, a bit each, by allocation; empty where none was.
+/// Sectors of 32 bytes that were touched, one bit each, by allocation; empty where none was.
 type Touched = Vec<Vec<u64>>;
 
 /// One worker's counters.
@@ -62,7 +62,7 @@ impl Profiler {
         }
     }
 
-    /// Host memory that one takes from the start.
+    /// Host memory that one takes from the start, in bytes.
     pub(crate) fn bytes(launch: &Launch<'_>) -> u64 {
         let counters = launch.program.code.len() * size_of::<Counters>();
         (counters + launch.memory.len() * 2 * size_of::<Vec<u64>>()) as u64
@@ -100,7 +100,7 @@ impl Profiler {
         }
     }
 
-    /// What has more to it than being issued; some lane is active.
+    /// Counts an instruction that does more than being issued; some lane is active.
     #[inline(never)]
     fn closely(&mut self, scene: &Scene<'_, '_>, op: &Op) {
         let at = |address: &Address| addresses(scene.rows, scene.frame_local, address);
@@ -289,7 +289,7 @@ impl Profiler {
         }
     }
 
-    /// One access of the lanes of `mask`, `bytes` each; in the generic space one request for each space that is hit.
+    /// Counts one access of the lanes of `mask`, `bytes` each; in the generic space one request for each space that is hit.
     fn access(
         &mut self,
         scene: &Scene<'_, '_>,
@@ -453,7 +453,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Whether the old value that the atomic at `pc` returns is never read: its register has no other mention in the function.
 /// Compilers leave it to `ptxas` to make a reduction of such an atomic.
 ///
-/// `mentions` keeps how often each word of a function is in its text.
+/// `mentions` caches how often each word of a function is in its text.
 fn is_reduction<'l>(launch: &Launch<'l>, pc: usize, mentions: &mut Mentions<'l>) -> bool {
     let program = launch.program;
     let Op::Atomic(atomic) = &program.code[pc].op else { return false };
@@ -484,8 +484,8 @@ struct Mentions<'l> {
     words: HashMap<u32, HashMap<&'l str, u32>>,
 }
 
-/// The source line that an instruction is counted for: [file, line]. One that was inlined belongs to the line that it was
-/// written at if that is in the same file, otherwise (a header) to the line that called it.
+/// The source line that an instruction is counted for: [file, line]. One that was inlined belongs to the line in which it
+/// was written if that is in the same file, otherwise (a header) to the line that called it.
 fn line_of(place: &CodePlace) -> Option<(u64, u32)> {
     let loc = place.loc?;
     Some(match loc.inlined_at {

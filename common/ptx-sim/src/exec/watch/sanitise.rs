@@ -1,26 +1,26 @@
-//! The sanitiser: what a launch does wrong that its results may hide.
+//! The sanitiser: errors of a launch that its results may hide.
 //!
-//! It collects findings instead of ending the launch at the first. Accesses that cannot be made are left out (a load gives
-//! zero), everything else goes on. A sanitised launch has one worker, so that it finds the same each time.
+//! It collects findings instead of ending the launch at the first. Impossible accesses are left out (a load gives zero),
+//! everything else goes on. A sanitised launch has one worker, so that it finds the same each time.
 //!
 //! # Initialisation
-//! A bit for each byte says whether it was ever written: in global memory for the life of an allocation, in shared
-//! memory for a block, in local memory for a frame. A read of any byte that was not is a finding, once what was read is used
+//! A bit for each byte says whether it was ever written: in global memory for the life of an allocation, in shared memory
+//! for a block, in local memory for a frame. A read of an unwritten byte is a finding, once the value is used
 //! ([`super::undefined`]).
 //!
 //! # Races
 //! Two accesses of different threads to the same bytes, at least one of which writes, race unless one *happens before* the
-//! other (PTX ISA, "Memory Consistency Model"). Each cell of memory (4 bytes, or as many as the smallest access has)
-//! remembers its last write and two readers since. A moment is the number of accesses and meetings before it. What a
-//! thread knows of the others:
+//! other (PTX ISA, "Memory Consistency Model"). Each cell of memory (4 bytes, or the size of the smallest access)
+//! remembers its last write and two readers since. A moment is the number of accesses and meetings before it. A thread
+//! knows of the others:
 //! - everything up to the last barrier of its whole block;
 //! - of its warp's lanes, everything up to the last `__syncwarp` with them;
-//! - what another thread released and it has acquired: a *release* is a strong write (atomic, volatile, relaxed …) after a
-//!   fence, a barrier with a thread count, or a `.release`; an *acquire* is a strong read of the same address later.
-//!   A fence after the read is not required, and any fence of the block since the access counts: NVIDIA's own examples
-//!   rely on less, and a correct kernel must not be blamed.
+//! - work that another thread released and it has acquired: a *release* is a strong write (atomic, volatile, relaxed …)
+//!   after a fence, a barrier with a thread count, or a `.release`; an *acquire* is a strong read of the same address
+//!   later. A fence after the read is not required, and any fence of the block since the access counts: NVIDIA's own
+//!   examples rely on less, and a correct kernel must not be blamed.
 //!
-//! Two strong accesses never race, nor do writes of the value that is there already: hardware leaves one of the values.
+//! Two strong accesses never race, nor do writes of the value that is already there: hardware leaves one of the values.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -43,10 +43,11 @@ use crate::lanes::{lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
 use crate::memory::{Allocation, Bits, GAP};
 
-/// Races that may yet turn out to be the first read of a compare-and-swap loop; beyond, one is taken to be that.
+/// Maximum number of races that may yet turn out to be the first read of a compare-and-swap loop; beyond, one is taken
+/// to be that.
 const MAX_DOUBTFUL: usize = 1 << 12;
 
-/// Reads of one thread at one place of which that holds; a spin has many.
+/// Maximum number of such reads of one thread at one place; a spin has many.
 const MAX_DOUBTFUL_READS: usize = 16;
 
 /// Bytes of host memory of one, with its words.
@@ -77,16 +78,16 @@ struct Met {
 #[derive(Debug, Default)]
 pub(crate) struct Shadows {
     pub(crate) all: Vec<Shadow>,
-    /// Where that of an allocation is, by address.
+    /// Index of an allocation's shadow, by address.
     known: HashMap<u64, usize>,
-    /// Where there is none any more.
+    /// Free indices.
     free: Vec<usize>,
-    /// Some that were looked for last: where an allocation begins + 1, and where its shadow is.
+    /// Recent look-ups: start of an allocation + 1, and index of its shadow.
     recent: [(u64, usize); 8],
 }
 
 impl Shadows {
-    /// Where the shadow of an allocation is; `None` if the launch's account has no room for one.
+    /// Index of an allocation's shadow; `None` if the launch's account has no room for one.
     #[inline(always)]
     pub(crate) fn index(&mut self, allocation: &Allocation, account: &Account<'_>) -> Option<usize> {
         let recent = self.recent[(allocation.base / GAP) as usize % 8];
@@ -122,27 +123,27 @@ impl Shadows {
     }
 }
 
-/// Finds and collects what a launch does wrong.
+/// Finds and collects errors of a launch.
 #[derive(Debug)]
 pub(crate) struct Sanitiser {
     findings: Vec<Fault>,
-    /// Where the finding of a kind is, by instruction and, for a race, the other instruction.
+    /// Index of the finding of a kind, by instruction and, for a race, the other instruction.
     known: HashMap<(FaultKind, usize, Option<usize>), usize>,
     /// Moments so far.
     pub(crate) now: u32,
     pub(crate) global: Shadows,
     handovers: Handovers,
-    /// Some instruction of the module compares and swaps.
+    /// Whether some instruction of the module compares and swaps.
     swaps: bool,
     /// Races of a thread's plain read with atomics, by thread and place: none if its next access there is a compare-and-swap.
     doubtful: BTreeMap<(u32, Handover), Vec<Met>>,
-    /// Values in registers that nobody set.
+    /// Undefined values in registers.
     undefined: Undefined,
     /// Registers of warps that execute `wgmma`.
     pub(crate) wgmma: WgmmaChecks,
-    /// Where variables begin and end in shared memory, in order.
+    /// Start and end of each variable in shared memory, in order.
     pub(crate) variables: Vec<(u64, u64)>,
-    /// Which bytes of allocations were accessed, if somebody wants to know.
+    /// Bytes of allocations that were accessed, if requested.
     pub(crate) touched: Option<TouchedBytes>,
 }
 
@@ -172,7 +173,7 @@ impl Sanitiser {
         }
     }
 
-    /// Which bytes were accessed.
+    /// Takes the bytes that were accessed.
     pub(crate) fn take_touched(&mut self) -> Vec<TouchedMemory> {
         self.touched.take().map(TouchedBytes::into_ranges).unwrap_or_default()
     }
@@ -186,7 +187,7 @@ impl Sanitiser {
         self.now
     }
 
-    /// Notes a problem of the lanes of a warp. Each line is kept once for each kind, and counted.
+    /// Records a problem of the lanes of a warp. Each line is kept once for each kind, and counted.
     pub(crate) fn report(&mut self, at: At<'_>, problem: Problem) {
         let count = u64::from(problem.lanes.count_ones());
         let key = (problem.kind, at.pc, problem.other.map(|other| other.pc));
@@ -205,7 +206,7 @@ impl Sanitiser {
         self.findings[known].count += count;
     }
 
-    /// Adds a finding, unless its line has one already. Returns its place.
+    /// Adds a finding, unless its line has one already. Returns its index.
     pub(crate) fn collect(&mut self, finding: Fault) -> usize {
         finding.line_in(&self.findings).unwrap_or_else(|| {
             self.findings.push(finding);
@@ -213,12 +214,12 @@ impl Sanitiser {
         })
     }
 
-    /// A block of the heap is no more.
+    /// Forgets a block of the heap that was freed.
     pub(crate) fn freed(&mut self, launch: &Launch<'_>, base: u64) {
         self.global.remove(base, &launch.account);
     }
 
-    /// Looks at an access that the warp is about to make. Returns the lanes that must not make it.
+    /// Checks an access that the warp is about to make. Returns the lanes that must not make it.
     pub(crate) fn inspect(&mut self, block: &mut Block, warp: &Warp, visit: &Visit<'_>) -> u32 {
         self.tick();
         let Visit { at, part, addresses, reach, .. } = *visit;
@@ -395,8 +396,8 @@ impl Sanitiser {
         }
     }
 
-    /// Reports lanes that touch what work before the launch may still be at: their device does not come after it, and they have learnt
-    /// nothing from one that does.
+    /// Reports lanes that touch bytes which earlier work may still use: their device is not ordered after it, and they have learnt
+    /// nothing from one that is.
     #[inline(never)]
     fn look_for_earlier_work(&mut self, visit: &Visit<'_>, shadow: &BlockShadow, allocation: &Allocation) {
         let Visit { at, reach, .. } = *visit;
@@ -431,7 +432,7 @@ impl Sanitiser {
         }
     }
 
-    /// The lanes of `mask` access places: which of their earlier reads there raced is known now.
+    /// Called when the lanes of `mask` access places: that decides which of their earlier reads there raced.
     fn settle(&mut self, visit: &Visit<'_>, shadow: &BlockShadow, mask: u32, place: impl Fn(u64) -> Handover) {
         if self.doubtful.is_empty() {
             return;
@@ -458,7 +459,7 @@ impl Sanitiser {
         }
     }
 
-    /// The warps of a block wait for each other without end: some of their lanes for the rest of the warp.
+    /// Reports warps of a block that wait for each other without end: some of their lanes for the rest of the warp.
     pub(crate) fn stuck(&mut self, launch: &Launch<'_>, block: &Block) {
         let Some(shadow) = &block.shadow else { return };
         for (warp, known) in block.warps.iter().zip(&shadow.warps) {
@@ -469,7 +470,7 @@ impl Sanitiser {
         }
     }
 
-    /// A block has come to its end.
+    /// Called when a block ends.
     pub(crate) fn ended(&mut self, launch: &Launch<'_>, block: &Block) {
         self.undefined.forget(block.number);
         self.wgmma.forget(block.number);
@@ -484,8 +485,8 @@ impl Sanitiser {
         self.left_behind(launch, block, shadow);
     }
 
-    /// Reports accesses of its cluster to the shared memory of a block that has come to its end, if none of its threads knew of
-    /// them: it might have exited before.
+    /// Reports accesses of its cluster to the shared memory of a block that has ended, if none of its threads knew of them: it
+    /// might have exited before.
     fn left_behind(&mut self, launch: &Launch<'_>, block: &Block, shadow: &BlockShadow) {
         if shadow.reached.is_empty() || self.handovers.missing {
             return;
@@ -509,7 +510,7 @@ impl Sanitiser {
         }
     }
 
-    /// Looks at a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
+    /// Checks a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
     /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
     #[inline(always)]
     pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
@@ -584,8 +585,7 @@ impl Sanitiser {
         }
     }
 
-    /// Looks for the lanes of `mask` that read bytes which were never written. What a load puts into registers is reported
-    /// when it is used.
+    /// Looks for lanes of `mask` that read unwritten bytes. A load's unwritten values are reported when they are used.
     fn check_written(
         &mut self,
         visit: &Visit<'_>,
@@ -644,7 +644,7 @@ impl Sanitiser {
         }
     }
 
-    /// The lanes of `mask` have read by a shuffle from lanes that do not take part.
+    /// Records that the lanes of `mask` have read by a shuffle from lanes that do not take part.
     pub(crate) fn read_from_outside(
         &mut self,
         at: At<'_>,
@@ -666,7 +666,7 @@ impl Sanitiser {
         }
     }
 
-    /// A warp is about to execute an instruction.
+    /// Called when a warp is about to execute an instruction.
     #[inline(always)]
     pub(crate) fn issue(&mut self, scene: &Scene<'_, '_>) {
         if !self.undefined.is_empty() {
@@ -677,7 +677,7 @@ impl Sanitiser {
         }
     }
 
-    /// Reports the values that the instruction uses although nobody set them.
+    /// Reports undefined values that the instruction uses.
     #[inline(never)]
     fn follow(&mut self, scene: &Scene<'_, '_>) {
         for Used { pc, kind, lanes, count, problem } in self.undefined.follow(scene) {
@@ -698,7 +698,7 @@ impl Sanitiser {
         }
     }
 
-    /// The lanes that race with an earlier access, and with which. Enters the access into the shadow.
+    /// Returns the lanes that race with an earlier access, and that access. Enters the access into the shadow.
     fn races(
         &mut self,
         shadow: &mut BlockShadow,
@@ -819,7 +819,7 @@ impl Sanitiser {
         found
     }
 
-    /// Whether what `earlier` did is known to the thread: it happens before what the thread does now.
+    /// Whether the thread knows of `earlier`: it happens before the thread's work from now on.
     pub(crate) fn happens_before(&self, shadow: &BlockShadow, earlier: Record, warp: u32, lane: usize) -> bool {
         let [thread, moment, flags] = earlier;
         if flags & PENDING != 0 {
@@ -858,7 +858,7 @@ impl Sanitiser {
             .any(|clock| clock.covers(thread as u32, block, moment, strong))
     }
 
-    /// The lane has read what others wrote there.
+    /// Records that the lane has read others' writes there.
     fn take_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover, account: &Account<'_>) {
         let group = [shadow.number(), shadow.device];
         if self.handovers.has_room(account) {
@@ -866,7 +866,7 @@ impl Sanitiser {
         }
     }
 
-    /// The lane lets others know what it did before, as far as a fence followed it (`ordered`: needs none).
+    /// Hands over the lane's earlier work, as far as a fence followed it (`ordered`: needs none).
     pub(crate) fn hand_over(
         &mut self,
         shadow: &mut BlockShadow,
@@ -913,7 +913,7 @@ impl Sanitiser {
         }
     }
 
-    /// A lane's asynchronous copy to shared memory has been waited for.
+    /// Records that a lane's asynchronous copy to shared memory has been waited for.
     pub(crate) fn copied(&mut self, block: &mut Block, warp: u32, lane: usize, to: u32, bytes: u8) {
         let now = self.tick();
         let Some(shadow) = &mut block.shadow else { return };
@@ -923,7 +923,8 @@ impl Sanitiser {
         shadow.memory.settle(to.into(), bytes.into(), thread, now);
     }
 
-    /// A lane's asynchronous copies have been made, and it arrives at the mbarrier at `at` in shared memory.
+    /// Records that a lane's asynchronous copies have been made, and that it arrives at the mbarrier at `at` in shared
+    /// memory.
     pub(crate) fn arrived_after_copies(
         &mut self,
         launch: &Launch<'_>,
@@ -940,7 +941,7 @@ impl Sanitiser {
         }
     }
 
-    /// The lanes of `group` met at a `__syncwarp`: each knows now what the others know.
+    /// Records that the lanes of `group` met at a `__syncwarp`: each now has the knowledge of the others.
     pub(crate) fn warp_met(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, group: u32) {
         let now = self.now;
         self.tick();
@@ -981,14 +982,14 @@ impl Sanitiser {
         }
     }
 
-    /// Lanes exit.
+    /// Called when lanes exit.
     pub(crate) fn left(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, mask: u32) {
         if let Some(shadow) = &mut block.shadow {
             shadow.leave(warp, mask, &launch.account);
         }
     }
 
-    /// A thread of the block executed a fence.
+    /// Records a fence of a thread of the block.
     pub(crate) fn fenced(&mut self, launch: &Launch<'_>, block: &mut Block, scope: Scope) {
         let now = self.now;
         self.tick();
@@ -1000,7 +1001,7 @@ impl Sanitiser {
         }
     }
 
-    /// Lanes came to a barrier of the block.
+    /// Called when lanes come to a barrier of the block.
     pub(crate) fn arrived(
         &mut self,
         at: At<'_>,
@@ -1054,7 +1055,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// Lanes of a warp let others know what they did before, up to the fences.
+    /// Hands over the earlier work of lanes of a warp, up to the fences.
     fn hand_over_all(
         &mut self,
         shadow: &mut BlockShadow,
@@ -1078,7 +1079,7 @@ impl Sanitiser {
         }
     }
 
-    /// Lanes arrived at the barrier of the block's cluster.
+    /// Called when lanes arrive at the barrier of the block's cluster.
     pub(crate) fn cluster_arrived(
         &mut self,
         launch: &Launch<'_>,
@@ -1099,7 +1100,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// The barrier of the block's cluster, at which lanes waited, is complete.
+    /// Called when the barrier of the block's cluster, at which lanes waited, is complete.
     pub(crate) fn cluster_waited(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, mask: u32) {
         let Some(mut shadow) = block.shadow.take() else { return };
         for lane in lanes(mask) {
@@ -1108,7 +1109,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// A barrier is full; its warps still wait there.
+    /// Called when a barrier is full; its warps still wait there.
     pub(crate) fn gathered(&mut self, launch: &Launch<'_>, block: &mut Block, warps: &[Warp], id: u32) {
         let Some(mut shadow) = block.shadow.take() else { return };
         for (warp, known) in warps.iter().zip(&mut shadow.warps) {
@@ -1132,7 +1133,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// A barrier released lanes that had waited there; `all`: it is one for the whole block.
+    /// Called when a barrier has released waiting lanes; `all`: it is one for the whole block.
     pub(crate) fn released(
         &mut self,
         launch: &Launch<'_>,
@@ -1154,7 +1155,7 @@ impl Sanitiser {
         }
     }
 
-    /// A barrier is full and has released its threads.
+    /// Called when a barrier is full and has released its threads.
     pub(crate) fn completed(&mut self, block: &mut Block, id: u32, all: bool) {
         let now = self.now;
         self.tick();
@@ -1174,7 +1175,7 @@ impl Sanitiser {
     }
 }
 
-/// The words of 64 bits that `bytes` bits from `at` on lie in, and which of their bits.
+/// The words of 64 bits that `bytes` bits from `at` on lie in, and the affected bits of each.
 #[inline(always)]
 fn for_words((at, bytes): (u64, u64), mut action: impl FnMut(u64, u64)) {
     let end = at + bytes;
@@ -1193,7 +1194,7 @@ fn all_set(word: impl Fn(u64) -> u64, range: (u64, u64)) -> bool {
     all
 }
 
-/// As many low bits as an access has bytes.
+/// A mask with one low bit for each byte of an access.
 pub(crate) fn bits_of(bytes: u64) -> u64 {
     if bytes >= 64 { u64::MAX } else { (1 << bytes) - 1 }
 }

@@ -1,4 +1,4 @@
-//! Which bytes of its allocations a sanitised launch accessed, for whoever orders launches.
+//! Bytes of its allocations that a sanitised launch accessed, for code that orders launches.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use crate::exec::state::launch::Launch;
 use crate::limits::{Account, Use};
 use crate::memory::{Allocation, DevicePtr};
 
-/// A way to access, as an index.
+/// Kind of access, as an index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
     Read,
@@ -25,9 +25,9 @@ struct Bytes {
 /// The bytes of an allocation that a launch accessed, as ascending ranges from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TouchedMemory {
-    /// Where the allocation begins.
+    /// Start of the allocation.
     pub pointer: DevicePtr,
-    /// What it is called.
+    /// Name.
     pub label: String,
     /// Bytes that were read.
     pub read: Vec<Range<u64>>,
@@ -37,12 +37,12 @@ pub struct TouchedMemory {
     pub atomic: Vec<Range<u64>>,
 }
 
-/// What has been touched so far.
+/// Bytes touched so far.
 #[derive(Debug, Default)]
 pub(crate) struct TouchedBytes(BTreeMap<u64, Bytes>);
 
 impl TouchedBytes {
-    /// Notes an access to bytes inside the allocation. Where the launch's account has no room, it is left out.
+    /// Records an access to bytes inside the allocation. If the launch's account has no room, it is left out.
     pub(crate) fn note(&mut self, allocation: &Allocation, how: How, [offset, bytes]: [u64; 2], account: &Account<'_>) {
         let count = allocation.bytes.div_ceil(64);
         let entry = match self.0.entry(allocation.base) {
@@ -65,7 +65,7 @@ impl TouchedBytes {
         }
     }
 
-    /// As ranges.
+    /// Converts to ranges.
     pub(crate) fn into_ranges(self) -> Vec<TouchedMemory> {
         let one = |(base, Bytes { label, words: [read, written, atomic] }): (u64, Bytes)| TouchedMemory {
             pointer: DevicePtr(base),
@@ -99,7 +99,7 @@ fn ranges(words: &[u64]) -> Vec<Range<u64>> {
 }
 
 impl Launch<'_> {
-    /// The allocation's part in what a launch touched, unless nobody asks.
+    /// New record of touched bytes, if requested.
     pub(crate) fn new_touched(&self) -> Option<TouchedBytes> {
         self.touches.then(TouchedBytes::default)
     }

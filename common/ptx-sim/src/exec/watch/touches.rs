@@ -19,7 +19,7 @@ pub(crate) struct Touched {
     pub touches: Vec<Touch>,
 }
 
-/// The accesses of the active lanes, but for those to the kernel's parameters.
+/// The accesses of the active lanes, except those to the kernel's parameters.
 pub(crate) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
     let mut all = Vec::new();
     let of = |address: &Address| addresses(scene.rows, scene.frame_local, address);
@@ -110,19 +110,19 @@ pub(crate) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
     all
 }
 
-/// What a bulk copy of a lane moves.
+/// Data that a bulk copy of a lane moves.
 pub(crate) struct BulkEnds {
-    /// The address of its end that is not the one in shared memory, or of its tensor's map.
+    /// Address of the end outside shared memory, or of its tensor's map.
     pub other: u64,
     /// Bytes of its end in shared memory.
     pub bytes: u64,
-    /// Of a tensor.
+    /// Tile, if it is a tensor's.
     pub tile: Option<Tile>,
-    /// What it moves in global memory: address and bytes.
+    /// Ranges in global memory: address and bytes.
     pub runs: Vec<(u64, u64)>,
 }
 
-/// The ends of a bulk copy that is about to be asked for; `None`: it is a fault to come.
+/// The ends of a bulk copy that is about to be asked for; `None`: it will fault.
 pub(crate) fn bulk_ends(scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) -> Option<BulkEnds> {
     let other = addresses(scene.rows, scene.frame_local, &bulk.other)[lane];
     let ends = match &bulk.shape {
@@ -170,7 +170,7 @@ fn map_at(scene: &Scene<'_, '_>, address: u64) -> Option<[u8; TENSOR_MAP_BYTES]>
     Some(bytes)
 }
 
-/// Where a generic address points, and the address in that space; `None` for a kernel's parameters.
+/// The space of a generic address, and the address in that space; `None` for a kernel's parameters.
 pub(crate) fn place(scene: &Scene<'_, '_>, space: MemSpace, address: u64) -> Option<(Space, u64)> {
     let (space, address) = match space {
         MemSpace::Generic => {

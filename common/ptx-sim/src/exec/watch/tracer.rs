@@ -1,4 +1,4 @@
-//! Records what one block does ([`Trace`]).
+//! Records the work of one block ([`Trace`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,17 +20,17 @@ pub(crate) struct Tracer {
     trace: Trace,
     /// Allocations among [`Trace::variables`], by address.
     allocations: HashSet<u64>,
-    /// Place in [`Trace::sites`] of each instruction.
+    /// Index in [`Trace::sites`] of each instruction.
     sites: HashMap<usize, u32>,
-    /// By site: what it writes, and the place of each in [`Trace::registers`].
+    /// Registers that each site writes, as indices in [`Trace::registers`] with their places.
     results: Vec<Vec<(u32, Place)>>,
-    /// Place in [`Trace::registers`], by the function and the name.
+    /// Index in [`Trace::registers`], by the function and the name.
     registers: HashMap<(usize, String), u32>,
     /// Instructions that have begun and not ended.
     pending: Vec<Pending>,
     /// Products whose results no wait has brought yet.
     products: Vec<Pending>,
-    /// There is no more memory for what registers hold.
+    /// Set if there is no more memory for register contents.
     is_full: bool,
 }
 
@@ -157,7 +157,7 @@ impl Tracer {
         }
     }
 
-    /// What the step has to do with asynchronous work.
+    /// Records the step's part in asynchronous work.
     fn asynchronous(&mut self, scene: &Scene<'_, '_>, step: usize) {
         let account = &scene.launch.account;
         let events = flights::events(scene);
@@ -180,7 +180,7 @@ impl Tracer {
         }
     }
 
-    /// An instruction has been executed: what it left in its registers, and what mbarriers answered.
+    /// Records the results of an executed instruction in its registers, and the answers of mbarriers.
     pub(crate) fn after(&mut self, scene: &Scene<'_, '_>) {
         if !(self.pending.is_empty() && self.products.is_empty()) && self.watches(scene.block, scene.warp.number) {
             let (warp, pc, active) = (scene.warp.number, scene.pc, scene.active);
@@ -225,7 +225,8 @@ impl Tracer {
         }
     }
 
-    /// Results of products come with the wait for them. One for some of them may bring the others or not, which their registers tell.
+    /// Results of products come with the wait for them. A wait for some of them may or may not bring the others; their registers
+    /// tell.
     fn products_at_wait(&mut self, scene: &Scene<'_, '_>) {
         let Op::Together(together) = &scene.launch.program.code[scene.pc].op else { return };
         let TogetherOp::WgmmaWait { n } = together.op else { return };

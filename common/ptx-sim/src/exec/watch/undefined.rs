@@ -1,7 +1,7 @@
-//! Values that nobody set: a read of memory that was never written, a shuffle from a lane that does not take part. A kernel
-//! may have them, as long as it does not use them: compilers read early what a `selp` throws away later, and the upper half
-//! of a warp adds up nothing when the lower one does. So they are followed from register to register, and reported
-//! where they go to memory, into an address, a branch, or an operation that takes no such value.
+//! Undefined values: a read of memory that was never written, a shuffle from a lane that does not take part. A kernel may
+//! have them, as long as it does not use them: compilers read early what a `selp` throws away later, and the upper half of
+//! a warp adds up nothing when the lower one does. So they are followed from register to register, and reported where they
+//! go to memory, into an address, a branch, or an operation that takes no such value.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,14 @@ use crate::ir::*;
 use crate::lanes::{lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
 
-/// Sources that a register's value is followed from; further ones are forgotten.
+/// Maximum sources that a register's value is followed from; further ones are forgotten.
 const MAX_SOURCES: usize = 8;
 
-/// Instructions of a warp whose values are followed.
+/// Maximum instructions of a warp whose values are followed.
 const MAX_ORIGINS: usize = 64;
 
-/// A register or predicate of a function's frame: where the frame's predicates and its local memory begin tells frames apart.
+/// A register or predicate of a function's frame; the start of the frame's predicates and of its local memory tells frames
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Name {
     frame: (u32, u32),
@@ -40,17 +41,17 @@ type Traces = Vec<(u32, u32)>;
 struct Origin {
     pc: usize,
     kind: FaultKind,
-    /// As it is reported if a value is used; `None` if it has been.
+    /// The problem to report if a value is used; `None` if it has been.
     problem: Option<Problem>,
-    /// How often each lane got one since the last report.
+    /// Number of such values that each lane got since the last report.
     count: [u32; 32],
-    /// The lanes that executed the instruction, where a shuffle took the values to others, which `count` is about.
+    /// Lanes that executed the instruction, if a shuffle moved the values to the lanes of `count`.
     moved_from: Option<u32>,
 }
 
-/// A use of values that nobody set.
+/// A use of undefined values.
 pub(crate) struct Used {
-    /// The instruction that they are from.
+    /// The instruction that made them.
     pub pc: usize,
     pub kind: FaultKind,
     pub lanes: u32,
@@ -72,7 +73,7 @@ pub(crate) struct Undefined {
     /// Registers whose value is followed, and instructions that values are from.
     registers: u64,
     origins: u64,
-    /// Bytes of host memory that the launch's account knows of.
+    /// Bytes of host memory already charged to the launch's account.
     taken: u64,
 }
 
@@ -82,7 +83,7 @@ impl Undefined {
         self.warps.is_empty()
     }
 
-    /// Tells the launch's account what all of it takes. False if there is no room: then the launch ends soon.
+    /// Charges all of it to the launch's account. False if there is no room: then the launch ends soon.
     fn has_room(&mut self, account: &Account<'_>) -> bool {
         let register = size_of::<(Name, Traces)>() + 4 * size_of::<(u32, u32)>();
         let origin = size_of::<Origin>() + 256; // with the words of its problem
@@ -90,7 +91,8 @@ impl Undefined {
         account.adjust(Use::Shadow, &mut self.taken, bytes)
     }
 
-    /// Lanes get such a value in a row from the instruction at `pc`; some of them are counted. False if it cannot be followed.
+    /// Records that lanes get such a value in a row from the instruction at `pc`; some of them are counted. False if it cannot
+    /// be followed.
     pub(crate) fn add(
         &mut self,
         account: &Account<'_>,
@@ -115,7 +117,7 @@ impl Undefined {
         true
     }
 
-    /// A block has come to its end.
+    /// Called when a block ends.
     pub(crate) fn forget(&mut self, block: u64) {
         let (registers, origins) = (&mut self.registers, &mut self.origins);
         self.warps.retain(|(of, _), values| {
@@ -127,7 +129,7 @@ impl Undefined {
         });
     }
 
-    /// The warp is about to execute an instruction: follows the values, and returns those that it uses.
+    /// Called when the warp is about to execute an instruction: follows the values, and returns those that it uses.
     #[inline(never)]
     pub(crate) fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Used> {
         let key = (scene.block.number, scene.warp.number);
@@ -167,7 +169,7 @@ impl WarpValues {
         Some(origin as u32)
     }
 
-    /// A shuffle brings values of an origin to the lanes `to`: those that got one of it before keep theirs.
+    /// Records that a shuffle brings values of an origin to the lanes `to`: lanes that got one of it before keep theirs.
     fn moved(&mut self, origin: u32, from: u32, to: u32) -> Traces {
         let Origin { pc, kind, problem, count, moved_from } = &self.origins[origin as usize];
         let stay = lanes_where(to, |lane| count[lane] != 0);
@@ -254,7 +256,7 @@ impl WarpValues {
         uses
     }
 
-    /// What is to be reported of values that are used.
+    /// Returns the reports for values that are used.
     fn used(&mut self, used: &[(u32, u32)]) -> Vec<Used> {
         let mut uses = Vec::new();
         for &(origin, mask) in used {

@@ -1,5 +1,5 @@
-//! What a sanitiser makes of `wgmma`: registers and tiles of a product are left alone until it has been waited for, and a
-//! fence stands between ordinary accesses to its registers and the product (PTX ISA, "wgmma.fence", "wgmma.mma_async").
+//! Checks of `wgmma` for the sanitiser: registers and tiles of a product are left alone until it has been waited for, and
+//! a fence stands between ordinary accesses to its registers and the product (PTX ISA, "wgmma.fence", "wgmma.mma_async").
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ const WAIT: &str = "PTX ISA, \"wgmma.mma_async\": its registers, and its tiles i
 const FENCE: &str = "PTX ISA, \"wgmma.fence\": one stands before the first wgmma.mma_async, and between other accesses to a \
                      register and a wgmma.mma_async that takes it as A or D";
 
-/// A register of a frame, which its predicates and its local memory tell from others.
+/// A register of a frame, which the start of its predicates and local memory tells from others.
 type Name = (u32, u32, R);
 
 /// Ordinary accesses of a warp to registers since its last `wgmma.fence`.
@@ -39,15 +39,15 @@ struct Accesses {
     last: HashMap<Name, (usize, bool)>,
 }
 
-/// What is remembered of the warps of blocks that run.
+/// State of the warps of running blocks.
 #[derive(Debug, Default)]
 pub(crate) struct WgmmaChecks {
-    /// The module has `wgmma`.
+    /// Whether the module has `wgmma`.
     pub(crate) is_on: bool,
     warps: HashMap<(u64, u32), Accesses>,
-    /// Registers that are remembered.
+    /// Number of remembered registers.
     registers: u64,
-    /// Bytes of host memory that the launch's account knows of.
+    /// Bytes of host memory already charged to the launch's account.
     taken: u64,
 }
 
@@ -58,7 +58,7 @@ impl WgmmaChecks {
         Self { is_on: code.iter().any(is_product), ..Self::default() }
     }
 
-    /// A block has come to its end.
+    /// Called when a block ends.
     pub(crate) fn forget(&mut self, block: u64) {
         let registers = &mut self.registers;
         self.warps.retain(|(of, _), accesses| {
@@ -74,7 +74,7 @@ impl WgmmaChecks {
         account.adjust(Use::Shadow, &mut self.taken, self.registers * each as u64)
     }
 
-    /// The warp is about to execute an instruction: what is wrong with the registers that it uses.
+    /// Called when the warp is about to execute an instruction: returns the problem of the registers that it uses.
     fn follow(&mut self, scene: &Scene<'_, '_>) -> Option<Box<Problem>> {
         let op = &scene.launch.program.code[scene.pc].op;
         let (warp, wgmmas) = (scene.warp.number, &scene.block.wgmmas);
@@ -188,7 +188,7 @@ fn thread(scene: &Scene<'_, '_>, warp: u32) -> u64 {
     scene.block.number * u64::from(scene.launch.threads()) + u64::from(warp) * 32
 }
 
-/// The problem of a register that is used while a product has it.
+/// The problem of a register that is used while a product owns it.
 fn in_flight(scene: &Scene<'_, '_>, row: R, other: &InFlight<'_>, what: &str, how: &str) -> Box<Problem> {
     let register = register_name(scene.launch, scene.pc, row);
     let message = format!("{register}, {what} of a wgmma.mma_async in flight, is {how}");
@@ -198,7 +198,7 @@ fn in_flight(scene: &Scene<'_, '_>, row: R, other: &InFlight<'_>, what: &str, ho
 }
 
 impl Sanitiser {
-    /// A warp of a module with `wgmma` is about to execute an instruction.
+    /// Called when a warp of a module with `wgmma` is about to execute an instruction.
     #[inline(never)]
     pub(crate) fn follow_wgmma(&mut self, scene: &Scene<'_, '_>) {
         if scene.active != 0
@@ -209,7 +209,7 @@ impl Sanitiser {
         }
     }
 
-    /// A warp asks for a product: are its tiles there, and visible to it?
+    /// Checks the tiles of a product that a warp asks for: they must be initialised, and visible to it.
     pub(crate) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, ranges: &[[u64; 2]]) {
         let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
         let copy = block.transfers.iter().find_map(|transfer| {
@@ -250,7 +250,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// A product of a warpgroup has read its tiles, which are these ranges.
+    /// Records that a product of a warpgroup has read its tiles, which are these ranges.
     pub(crate) fn product_read(
         &mut self,
         launch: &Launch<'_>,
@@ -270,7 +270,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// Looks at a bulk copy to shared memory while products have yet to read their tiles.
+    /// Checks a bulk copy to shared memory while products have yet to read their tiles.
     pub(crate) fn look_for_products(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
         let Some((pc, warp)) = block.wgmmas.to_read(transfer.at, transfer.bytes) else { return };
         let message = "bulk copy to shared memory that a wgmma.mma_async in flight reads";
@@ -281,7 +281,7 @@ impl Sanitiser {
         self.report(at, *problem);
     }
 
-    /// Looks at writes to shared memory while products have yet to read their tiles.
+    /// Checks writes to shared memory while products have yet to read their tiles.
     #[inline(never)]
     pub(crate) fn look_for_tiles(&mut self, block: &Block, visit: &Visit<'_>) {
         let Visit { at, part, addresses, reach, .. } = *visit;

@@ -8,12 +8,12 @@ use crate::scalar::Scalar;
 /// A register that an instruction writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
-    /// As the PTX has it; an element of a vector as `%v.x`.
+    /// Name in the PTX; an element of a vector as `%v.x`.
     pub name: String,
     pub place: Place,
 }
 
-/// Where its lanes are.
+/// Place of its lanes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     Predicate(P),
@@ -21,7 +21,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The bits that a lane has there; a predicate has one.
+    /// The bits of a lane there; a predicate has one.
     pub(crate) fn bits(self, scene: &Scene<'_, '_>, lane: usize) -> u64 {
         match self {
             Place::Predicate(p) => u64::from(scene.warp.predicate(scene.frame_predicates, p) >> lane & 1),
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// The function whose instruction stands at `pc`.
+/// The function that contains the instruction at `pc`.
 pub(crate) fn function_at<'l>(launch: &Launch<'l>, pc: usize) -> Option<&'l Function> {
     let functions = &launch.program.functions;
     let after = functions.partition_point(|function| function.start as usize <= pc);
@@ -46,7 +46,7 @@ pub(crate) fn name_of<'l>(launch: &Launch<'l>, register: &NamedRegister) -> &'l 
     launch.source.get(register.name.start as usize..register.name.end as usize).unwrap_or_default()
 }
 
-/// "register `%f5`", of the function whose instruction stands at `pc`.
+/// "register `%f5`", of the function that contains the instruction at `pc`.
 pub(crate) fn register_name(launch: &Launch<'_>, pc: usize, row: R) -> String {
     match function_at(launch, pc).and_then(|function| function.register_of(row)) {
         Some(register) => format!("register `{}`", name_of(launch, register)),
@@ -54,7 +54,7 @@ pub(crate) fn register_name(launch: &Launch<'_>, pc: usize, row: R) -> String {
     }
 }
 
-/// The named registers that an instruction writes. What has no name are the lowering's own helpers.
+/// The named registers that an instruction writes. Unnamed ones are the lowering's own helpers.
 pub(crate) fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Vec<Written> {
     let Facts { rows, predicates, .. } = launch.program.code[pc].op.facts();
     let site = launch.site(pc);
@@ -78,7 +78,7 @@ pub(crate) fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Ve
     found
 }
 
-/// As what a register is shown: its own type, unless that is bits only and the instruction knows better.
+/// Display type of a register: its own type, unless that is bits only and the instruction knows better.
 pub(crate) fn shown_type(instruction: &str, declared: Scalar) -> Scalar {
     if !matches!(declared, Scalar::B16 | Scalar::B32 | Scalar::B64) {
         return declared;

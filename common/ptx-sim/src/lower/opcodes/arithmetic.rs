@@ -1,4 +1,4 @@
-//! Arithmetic whose mnemonics integers and floats share: the type decides which of the two it is.
+//! Arithmetic with mnemonics that integers and floats share: the type decides.
 
 use super::float::float_op_named;
 use super::integer::{Half, is_integer_arithmetic};
@@ -9,7 +9,7 @@ use crate::lower::symbols::{Lower, Register, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where neither integers nor floats have such an instruction.
+    /// False if neither integers nor floats have such an instruction.
     pub(super) fn arithmetic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         let float = float_op_named(name);
         if float.is_none() && !is_integer_arithmetic(name) {
@@ -69,7 +69,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(true)
     }
 
-    /// Integers are not computed with in registers of floats, nor floats in those of integers; `.b32` holds either.
+    /// Integers are not computed in registers of floats, nor floats in those of integers; `.b32` holds either.
     fn same_kind(&mut self, name: &str, ty: Scalar, ops: &[Operand<'a>]) -> Lower<()> {
         for operand in ops {
             let Operand::Name(register) = operand else { continue };
@@ -84,7 +84,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 }
 
-/// The modifier that PTX insists on and that is not there.
+/// The missing modifier that PTX requires.
 fn missing(op: FloatOp, ty: Scalar, rounded: bool, approx: bool, full: bool) -> Option<&'static str> {
     match op {
         FloatOp::Fma if !rounded => Some("a rounding modifier, such as .rn"),

@@ -16,7 +16,7 @@ fn lanewise(f: LaneFn, immediate: u32, result: Scalar, types: [Scalar; 3]) -> La
 }
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn logic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "lop3" => self.lop3(m, ops)?,
@@ -96,7 +96,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops)
     }
 
-    /// Of the video instructions, the ones that NVRTC emits, in the form that it emits; false of any other.
+    /// Video instructions, only those that NVRTC emits, in that form; false for any other.
     fn absolute_differences(&mut self, name: &str, m: &Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         let sum = m.0.last() == Some(&"add");
         let types = if sum { &m.0[..m.0.len() - 1] } else { &m.0[..] };

@@ -10,7 +10,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{Mode, Scalar};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// `cp.async.bulk`, `cp.reduce.async.bulk`, what they are for with tensors, and their groups.
+    /// `cp.async.bulk`, `cp.reduce.async.bulk`, their forms for tensors, and their groups.
     pub(super) fn bulk(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let reduces = m.flag("reduce");
         m.ignore(&["async", "bulk"]);
@@ -85,7 +85,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    /// The operation of `cp.reduce.async.bulk`, with the type of its elements where that is not the tensor's.
+    /// The operation of `cp.reduce.async.bulk`, with the type of its elements unless it is the tensor's.
     fn reduction(&mut self, m: &mut Modifiers<'_>, tensor: bool) -> Lower<Reduction> {
         const NAMES: [(&str, TensorReduction); 8] = [
             ("add", TensorReduction::Add),

@@ -9,7 +9,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{Compare, FloatOp, FloatProperty, Mode, Scalar, compare, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn comparison(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "selp" => self.selp(m, ops)?,
@@ -189,7 +189,7 @@ fn compare_named(name: &str) -> Option<Compare> {
     })
 }
 
-/// The comparison, if all ordered types have it; of integers, the unsigned names mean the same.
+/// The comparison, if all ordered types have it; for integers, the unsigned names mean the same.
 fn ordering(cmp: Compare) -> Option<Cmp> {
     Some(match cmp {
         Compare::Eq => Cmp::Eq,

@@ -10,7 +10,7 @@ use crate::lower::symbols::{Lower, Register, Symbol, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn control(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "bra" => self.bra(m, ops)?,
@@ -132,7 +132,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    /// Where the arguments or results of a call live in this frame; a vector's elements have a place each.
+    /// Places of a call's arguments or results in this frame; a vector's elements have one place each.
     fn places_of(&mut self, operands: &[Operand<'a>], write: bool) -> Lower<Vec<Place>> {
         let mut places = Vec::with_capacity(operands.len());
         for operand in operands {
@@ -147,7 +147,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(places)
     }
 
-    /// Where an argument or result of a call lives in this frame.
+    /// Place of a call's argument or result in this frame.
     fn place_of(&mut self, operand: &Operand<'a>, write: bool) -> Lower<Place> {
         match operand {
             // A result that nobody wants.
@@ -231,7 +231,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 }
 
-/// The functions that a CUDA compiler declares and the device brings with it.
+/// The functions that a CUDA compiler declares and the device provides.
 pub(super) fn builtin(name: &str) -> Option<Callee> {
     Some(match name {
         "vprintf" => Callee::Vprintf,

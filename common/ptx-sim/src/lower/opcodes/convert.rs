@@ -9,7 +9,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{Mode, Rounding, SATFINITE, Scalar, convert, pack_mode, pack_saturated};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn conversion(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "cvt" => self.cvt(m, ops)?,
@@ -115,7 +115,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 }
 
-/// Says what of the rounding is missing or impossible (PTX ISA, "cvt").
+/// Reports a missing or impossible rounding (PTX ISA, "cvt").
 fn check_rounding(to: Scalar, from: Scalar, rounded: bool, to_integral: bool) -> Lower<()> {
     let scalar = |ty| matches!(ty, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64);
     let (to_float, from_float) = (scalar(to), scalar(from));

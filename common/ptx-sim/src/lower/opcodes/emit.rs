@@ -1,4 +1,4 @@
-//! How instructions are put into the function: the operations that have an arm of their own, and all the others.
+//! Emission of instructions: the operations that have an arm of their own, and all the others.
 
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
@@ -40,7 +40,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok((d, rows))
     }
 
-    /// Emits an operation without an arm of its own, with operands as they are written.
+    /// Emits an operation without an arm of its own, with operands in their written form.
     pub(super) fn emit_map(&mut self, lanewise: &Lanewise, sources: usize, ops: &[Operand<'a>]) -> Lower<()> {
         let (d, rows) = self.rows(lanewise.result, lanewise.types, sources, ops)?;
         self.emit(lanewise.op(d, rows));
@@ -52,7 +52,7 @@ pub(super) fn operand<'o, 'a>(ops: &'o [Operand<'a>], at: usize) -> Lower<&'o Op
     ops.get(at).map_or_else(|| invalid("an operand is missing"), Ok)
 }
 
-/// An operation without an arm of its own: what each lane computes, and of which types.
+/// An operation without an arm of its own: each lane's function, and its types.
 pub(super) struct Lanewise {
     pub f: LaneFn,
     pub mode: Mode,
@@ -62,7 +62,7 @@ pub(super) struct Lanewise {
 }
 
 impl Lanewise {
-    /// It, on these rows.
+    /// The operation on these rows.
     pub(super) fn op(&self, d: R, sources: [R; 3]) -> Op {
         Op::Map(Box::new(Map {
             f: self.f,

@@ -9,7 +9,7 @@ use crate::matrix::{Mma, Wgmma, WmmaAccess};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn matrix(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "mma" => self.mma(m, ops)?,

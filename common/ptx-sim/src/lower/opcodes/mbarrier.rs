@@ -9,7 +9,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn mbarriers(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "mbarrier" => self.mbarrier(m, ops)?,
@@ -113,7 +113,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    /// The arrivals that were missing in a state: its low bits.
+    /// `mbarrier.pending_count`: the arrivals missing in a state, from its low bits.
     fn pending_count(&mut self, ops: &[Operand<'a>]) -> Lower<()> {
         let [d, state] = ops else { return invalid("mbarrier.pending_count takes a state") };
         let a = self.src(state, Scalar::B64)?;

@@ -9,7 +9,7 @@ use crate::lower::symbols::{Lower, Register, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn memory(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "ld" | "ldu" => self.load(m, ops)?,
@@ -50,7 +50,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.plain(m, Op::Fence { scope })
     }
 
-    /// Without caches, a policy is a number that no access looks at.
+    /// Without caches, a policy is a number that no access uses.
     fn create_policy(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let converts = m.flag("cvt");
         m.ignore(&["fractional", "range", "global", "L2", "b64"]);

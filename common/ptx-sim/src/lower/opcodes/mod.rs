@@ -1,8 +1,8 @@
 //! Instructions become operations, a file for each family.
 //!
-//! A family knows its mnemonics. It takes the modifiers that it understands from [`Modifiers`], which names what is left
-//! over, and emits an operation of its own ([`Op`](crate::ir::Op)) where there is one, otherwise a
-//! [`Map`](crate::ir::Map) of the function of [`crate::scalar`].
+//! A family knows its mnemonics. It takes the modifiers that it understands from [`Modifiers`], which reports the rest,
+//! and emits an operation of its own ([`Op`](crate::ir::Op)) where there is one, otherwise a [`Map`](crate::ir::Map) of
+//! the function of [`crate::scalar`].
 
 mod arithmetic;
 mod async_copy;
@@ -31,7 +31,7 @@ use super::symbols::{Lower, unsupported};
 use crate::ast;
 use modifiers::Modifiers;
 
-/// The mnemonics that some family knows, in one form or another.
+/// The mnemonics that some family knows, in at least one form.
 #[rustfmt::skip]
 pub(crate) const MNEMONICS: &[&str] = &[
     "abs", "activemask", "add", "addc", "alloca", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind",
@@ -46,7 +46,7 @@ pub(crate) const MNEMONICS: &[&str] = &[
     "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma", "xor",
 ];
 
-/// Whether an opcode's mnemonic is known, in one form or another.
+/// Whether an opcode's mnemonic is known, in at least one form.
 pub(crate) fn knows(opcode: &str) -> bool {
     let mnemonic = opcode.split('.').next().unwrap_or_default();
     MNEMONICS.contains(&mnemonic)

@@ -1,4 +1,4 @@
-//! The modifiers of an opcode: each family takes those that it knows; what is left over is unknown, and named as such.
+//! The modifiers of an opcode: each family takes those that it knows; the rest is reported as unknown.
 
 use crate::ir::{BoolOp, MemSpace, Order, Scope};
 use crate::lower::symbols::{Lower, unsupported};
@@ -24,7 +24,7 @@ impl<'a> Modifiers<'a> {
         self.0.retain(|modifier| !names.contains(modifier));
     }
 
-    /// Takes the first modifier for which `value` has an answer.
+    /// Takes the first modifier for which `value` returns `Some`.
     pub(super) fn one<T>(&mut self, value: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (at, found) = self.0.iter().enumerate().find_map(|(at, modifier)| Some((at, value(modifier)?)))?;
         self.0.remove(at);
@@ -89,7 +89,8 @@ impl<'a> Modifiers<'a> {
         named.unwrap_or(Order::Weak)
     }
 
-    /// The scope, which stays for [`Self::ignore_hints`] to take; `otherwise` where none is named. What is volatile is so for all.
+    /// The scope, which stays for [`Self::ignore_hints`] to take; `otherwise` if none is named. Volatile accesses are strong for
+    /// all threads.
     pub(super) fn scope(&self, otherwise: Scope) -> Scope {
         let named = self.0.iter().find_map(|name| {
             Some(match *name {
@@ -110,7 +111,7 @@ impl<'a> Modifiers<'a> {
         self.0.retain(|name| !["level::", "L1::", "L2::"].iter().any(|hint| name.starts_with(hint)));
     }
 
-    /// Says what is left over.
+    /// Reports remaining modifiers.
     pub(super) fn finish(&self) -> Lower<()> {
         match self.0.first() {
             None => Ok(()),

@@ -8,12 +8,12 @@ use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid};
 use crate::scalar::Scalar;
 
-/// The alignment that `alloca` guarantees at least, and the largest that can be asked for (PTX ISA, "alloca").
+/// The minimum alignment that `alloca` guarantees, and the largest that can be asked for (PTX ISA, "alloca").
 const MIN_ALIGN: i128 = 8;
 const MAX_ALIGN: i128 = 1 << 23;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn stack(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         if !matches!(name, "alloca" | "stacksave" | "stackrestore") {
             return Ok(false);

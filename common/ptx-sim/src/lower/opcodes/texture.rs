@@ -9,7 +9,7 @@ use crate::scalar::Scalar;
 use crate::texture::Geometry;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn textures(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "tex" => self.tex(m, ops)?,
@@ -22,8 +22,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(true)
     }
 
-    /// Whether a handle is that of a variable of an opaque type: each type has a bit, as in the code that ptxas makes of it.
-    /// Handles of objects have none.
+    /// Whether a handle is that of a variable of an opaque type: each type has a bit, as in the code that ptxas generates
+    /// for it. Handles of objects have none.
     fn istypep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let bit = m.one(|name| {
             Some(match name {
@@ -101,7 +101,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok((handle, layer, coordinates))
     }
 
-    /// The four destinations of a read, and the type of its coordinates, from the types that are left of the modifiers.
+    /// The four destinations of a read, and the type of its coordinates, from the types left among the modifiers.
     fn texel(&mut self, m: &mut Modifiers<'_>, d: &Operand<'a>) -> Lower<([R; 4], Scalar)> {
         if !m.flag("v4") {
             return unsupported("a read of a texture without .v4");

@@ -37,7 +37,7 @@ fn compare_named(name: &str) -> Option<VideoCompare> {
     })
 }
 
-/// Measured on an H200: with `.sat`, `.po`, a result in `.h1`, or a shift with `.min` or `.max`, hardware's results are not those of
+/// Measured on an H200: with `.sat`, `.po`, a result in `.h1`, or a shift with `.min` or `.max`, hardware's results differ from
 /// PTX's definition ("Scalar Video Instructions").
 const NOT_AS_WRITTEN: &str =
     "a scalar video instruction with .sat, .po, a result in .h1, or .min or .max after a shift";
@@ -78,7 +78,7 @@ fn digits(selector: &str, letter: char, limit: u8) -> Lower<Vec<u8>> {
 }
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn video(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         let Some(stem) = name.strip_prefix('v') else { return Ok(false) };
         match stem {

@@ -1,4 +1,4 @@
-//! Instructions that the lanes of a warp execute together, but for matrices.
+//! Instructions that the lanes of a warp execute together, except those for matrices.
 
 use super::emit::operand;
 use super::modifiers::Modifiers;
@@ -9,7 +9,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False where the mnemonic is none of this family.
+    /// False if the mnemonic is not of this family.
     pub(super) fn warp(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "shfl" => self.shfl(m, ops)?,
