@@ -1,6 +1,6 @@
 // The occupancy calculator: fields for what a kernel takes, and how many blocks of it an SM holds. The limits are those of the
 // page's table, which the course's Rust code made; the arithmetic is that of common/ptx-sim/src/occupancy.rs, and a test of phase 1
-// (tests/occupancy.rs) compares the two. Without JavaScript the page names the command that does the same.
+// (tests/it/occupancy.rs) compares the two. Without JavaScript the page names the command that does the same.
 "use strict";
 
 const occupancy = (() => {

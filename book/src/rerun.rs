@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn kernels_are_files_of_a_package_that_say_what_runs_them() {
         let kernel = Kernel::of("phase3-all-layers/kernels/add_01.cu", "// run: test layers // trial: add\n");
-        assert_eq!(kernel.unwrap().unwrap().command(), "cargo test -p phase3-all-layers --test layers");
+        assert_eq!(kernel.unwrap().unwrap().command(), "cargo test -p phase3-all-layers --test it layers::");
         let mystery = "phase2-conv-bn/kernels/mystery.cuh";
         assert_eq!(Kernel::of(mystery, "int x;\n").unwrap_err(), mystery);
         for other in ["phase2-conv-bn/src/lib.rs", "common/tests/kernels/add.cu", "phase2-conv-bn/kernels/ptx/add.ptx"]

@@ -1,4 +1,4 @@
-"""Every layer on odd shapes: the cases of tests/goldens/layers.safetensors, which tests/goldens.rs repeats.
+"""Every layer on odd shapes: the cases of tests/goldens/layers.safetensors, which tests/it/goldens.rs repeats.
 
 A case's inputs are `Tensor::random(shape, seed)` with the seeds 1, 2, 3, … in the listed order. If the list says so, an input is
 then changed in f32, with one rounding per operation.

@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(of("cargo run -p phase1-infra -- broken 07 --device sim"), Fails);
         assert_eq!(of("cargo run -p phase1-infra -- broken 07 --repaired"), Succeeds);
         assert_eq!(of("cargo run -p phase1-infra -- broken"), Succeeds);
-        assert_eq!(of("cargo test -p phase4-fusion --test gemm"), Tests);
+        assert_eq!(of("cargo test -p phase4-fusion --test it gemm::"), Tests);
         assert!(matches!(of("cargo run -p x -- y --device cuda:1"), Elsewhere(_)));
         assert_eq!(package("cargo run -p ptx-sim -- run"), Some("ptx-sim"));
         assert_eq!(package("ptxas -p x"), None);

@@ -5,8 +5,8 @@
 //! | `// nvrtc: OPTION…` | more compiler options; `--gpu-architecture=compute_80` is the oldest architecture that the kernel runs on |
 //! | `// run: gemm` | what runs it after an edit: this part of its package's program |
 //! | `// run: broken 04`, `// run: broken 04 --repaired` | the program's gallery |
-//! | `// run: test layers` | this file of its package's tests |
-//! | `// trial: softmax` | the [trial](crate::trial::Trial) of its package that checks it |
+//! | `// run: test layers` | this module of its package's tests |
+//! | `// trial: softmax` | the trial (`bench::trial`) of its package that checks it |
 //! | `// trial: none, REASON` | why no trial checks it, in a clause |
 
 use super::DEFAULT_ARCHITECTURE;
@@ -36,7 +36,7 @@ pub enum Run {
         /// Whether it is the version without the bug.
         repaired: bool,
     },
-    /// A file of its package's tests.
+    /// A module of its package's tests.
     Test(String),
 }
 
@@ -92,7 +92,7 @@ impl Run {
             Run::Part(part) => format!("cargo run -p {package} -- {part}"),
             Run::Broken { number, repaired: false } => format!("cargo run -p {package} -- broken {number}"),
             Run::Broken { number, repaired: true } => format!("cargo run -p {package} -- broken {number} --repaired"),
-            Run::Test(file) => format!("cargo test -p {package} --test {file}"),
+            Run::Test(module) => format!("cargo test -p {package} --test it {module}::"),
         }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
             ("gemm", "cargo run -p a -- gemm"),
             ("broken 04", "cargo run -p a -- broken 04"),
             ("broken 04 --repaired", "cargo run -p a -- broken 04 --repaired"),
-            ("test layers", "cargo test -p a --test layers"),
+            ("test layers", "cargo test -p a --test it layers::"),
         ] {
             let head = KernelHead::read(&format!("// run: {run} // trial: b\nint x;\n"));
             assert_eq!(head.run.map(|run| run.command("a")).as_deref(), Some(command));

@@ -62,7 +62,7 @@ pub const SHUFFLE: Step<Method> = Step {
 /// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] -->0.0782<!-- /figure --> ms,
 /// or <!-- figure: phase5-bench/norm["operation=statistics" "step=Welford" : "gbps"] -->3427<!-- /figure --> GB/s,
 /// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] / phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] as speed -->a slowdown to 0.86×<!-- /figure --> compared with step 3.
-/// The variance at a large mean is in `tests/statistics.rs`.
+/// The variance at a large mean is in `tests/it/statistics.rs`.
 pub const WELFORD: Step<Method> = Step {
     number: 4,
     name: "Welford",

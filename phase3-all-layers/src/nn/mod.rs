@@ -17,7 +17,7 @@
 //! each with its parameters, on which a rewrite works: fold a BatchNorm into the convolution that it follows, gather operations that
 //! one kernel can do into a chain, change element types and memory formats. A graph can be printed, before and after; loaded on any
 //! backend, it is a [`Module`] again, which runs the parts of a chain one after the other, so that each rewrite can be checked on the
-//! CPU; `tests/graph.rs` does all of that with ResNet. One executor, [`schedule::Schedule`], runs what is left: such a module, and the
+//! CPU; `tests/it/graph.rs` does all of that with ResNet. One executor, [`schedule::Schedule`], runs what is left: such a module, and the
 //! plans of phase 4, which have one kernel for a chain.
 //!
 //! # To add a layer

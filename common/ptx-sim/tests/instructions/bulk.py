@@ -132,7 +132,7 @@ def make_map(element, extents, strides, box, steps, swizzle, nan):
 def boxes():
     f = File('bulk_tensor', 'Boxes of tensors, to shared memory and back; the maps are made by tensormap.replace.', sm='90a', version='8.6')
 
-    # A GPU wants maps that its driver has made; `common/tests/tensor_maps.rs` has those.
+    # A GPU wants maps that its driver has made; `common/tests/it/tensor_maps.rs` has those.
     simulator = 'device: simulator'
 
     def case(name, element, extents, box, start, steps=None, swizzle=0, nan=False):

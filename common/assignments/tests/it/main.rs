@@ -1,0 +1,8 @@
+//! Integration tests, in one binary: a second one would be linked and built by everyone.
+
+mod class;
+mod command;
+mod exercises;
+mod gpu;
+mod hostile;
+mod questions;

@@ -1,0 +1,5 @@
+//! Integration tests, in one binary: a second one would be linked and built by everyone.
+
+mod peer;
+mod records;
+mod timing;

@@ -1,0 +1,3 @@
+//! Integration tests, in one binary: a second one would be linked and built by everyone.
+
+mod ranks;

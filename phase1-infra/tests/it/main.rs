@@ -1,0 +1,8 @@
+//! Integration tests, in one binary: a second one would be linked and built by everyone.
+
+mod broken;
+mod cli;
+mod kernels;
+mod memory_model;
+mod occupancy;
+mod steps;

@@ -1,0 +1,15 @@
+//! Integration tests, in one binary: a second one would be linked and built by everyone.
+
+mod command;
+mod conv;
+mod conv_epilogue;
+mod conv_limits;
+mod gemm;
+mod gemm_plain;
+mod linear;
+mod norm;
+mod patterns;
+mod patterns_keys;
+mod profile;
+mod sass;
+mod statistics;
