@@ -15,10 +15,10 @@
 //! Tables that phase 5 derives from others are derived anew from the record. Measurements at a commit that ends in `-dirty` are
 //! not shown: no one can repeat them.
 //!
-//! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
-//! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
-//! list shows each row's last text as a block of its own, for texts of several lines. Columns of code, such as drawings, keep
-//! one width for each letter.
+//! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order
+//! named; a row is shown if one of its cells reads as one of those named, or as `COLUMN=CELL` for a cell of that column. `only`
+//! leaves the rows that have all of its cells. A list shows each row's last text as a block of its own, for texts of several
+//! lines. Columns of code, such as drawings, keep one width for each letter.
 
 use std::{
     collections::{BTreeMap, HashMap},

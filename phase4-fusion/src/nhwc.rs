@@ -200,7 +200,8 @@ impl Convert {
         })
     }
 
-    /// Queues `x` \[N, C, H, W\], f32 in NCHW, or the rows \[…, C\] of its pixels, into `y` \[N, C', H, W\] in NHWC, f16 or f32; channels from C on become zeros.
+    /// Queues `x` \[N, C, H, W\], f32 in NCHW, or the rows \[…, C\] of its pixels, into `y` \[N, C', H, W\] in NHWC, f16 or f32;
+    /// channels from C on become zeros.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another; [`Error::ElementType`], [`Error::MemoryFormat`],

@@ -1,5 +1,5 @@
-//! The process that runs one version of one kernel: reads which, runs its [`Check`](super::check::Check) on the simulator, and answers with an [`Outcome`].
-//! The text is that in the folder which `WARP_KERNELS` names.
+//! The process that runs one version of one kernel: reads which, runs its [`Check`](super::check::Check) on the simulator, and
+//! answers with an [`Outcome`]. The text is that in the folder which `WARP_KERNELS` names.
 
 use std::{
     collections::BTreeMap,

@@ -61,8 +61,8 @@ pub fn shipped_path(kernel: &Path) -> PathBuf {
     kernel.with_file_name("ptx").join(name)
 }
 
-/// Every `.cu` in a directory called `kernels` or `questions` below `root`, in order, except those with their `.ptx` right beside them, which
-/// have a script of their own.
+/// Every `.cu` in a directory called `kernels` or `questions` below `root`, in order, except those with their `.ptx` right beside
+/// them, which have a script of their own.
 ///
 /// # Errors
 /// [`Error::Io`] if a directory cannot be read.

@@ -28,7 +28,8 @@ pub struct GraphNode {
     pub operation: GraphOperation,
     /// The kernel's name, or `fill` or `copy`.
     pub name: String,
-    /// The nodes that must have ended before it begins, as positions in [`Graph::nodes`](super::Graph::nodes). All are smaller than its own.
+    /// The nodes that must have ended before it begins, as positions in [`Graph::nodes`](super::Graph::nodes). All are smaller
+    /// than its own.
     pub after: Vec<usize>,
 }
 

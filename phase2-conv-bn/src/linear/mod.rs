@@ -7,7 +7,8 @@
 //! | [`TUNED`] | those of [`crate::gemm`] | bias and ReLU as the epilogue of a good product |
 //! | [`LIBRARY`] | cuBLAS, `linear_02_bias_relu.cu` | a very good product, and a second pass over y |
 //!
-//! [`backward`] has the gradients, `linear_03_backward.cu`, and [`written`] those with better products, `linear_04_mask.cu` and `linear_05_transposed.cu`; [`traffic`] counts the bytes that each version moves.
+//! [`backward`] has the gradients, `linear_03_backward.cu`, and [`written`] those with better products, `linear_04_mask.cu` and
+//! `linear_05_transposed.cu`; [`traffic`] counts the bytes that each version moves.
 
 pub mod backward;
 pub mod traffic;

@@ -280,8 +280,8 @@ impl<B: Backend> Level<B> {
     }
 }
 
-/// The network: from latents and the previous frame \[N, 8, H, W\] and their timesteps \[N\] to the predicted noise \[N, 4, H, W\]. The output of
-/// the first convolution and of each block can be observed.
+/// The network: from latents and the previous frame \[N, 8, H, W\] and their timesteps \[N\] to the predicted noise \[N, 4, H,
+/// W\]. The output of the first convolution and of each block can be observed.
 #[derive(Debug)]
 pub struct UNet<B: Backend> {
     /// Timestep embedding, Linear, SiLU, Linear.

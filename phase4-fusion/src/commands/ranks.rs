@@ -26,7 +26,8 @@ pub struct RanksArgs {
     /// Start this number of processes on this host, as torchrun would
     #[arg(long, value_name = "N", conflicts_with = "threads", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     processes: Option<usize>,
-    /// Start this number of threads in one process, each with a device of its own [default: a thread per GPU, or as many as --device sim:N says]
+    /// Start this number of threads in one process, each with a device of its own [default: a thread per GPU, or as many as
+    /// --device sim:N says]
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
     threads: Option<u32>,
     /// How values travel

@@ -76,9 +76,9 @@ fn fewer_weights(first: &[Operation], then: &[Operation]) -> Option<[usize; 2]> 
 }
 // ANCHOR_END: fewer_weights
 
-/// Gathers each convolution or linear layer with what its epilogue takes: BatchNorm, then a sum, then an activation, and after that of
-/// a convolution a sum, each if it follows and nothing else needs the value before it; there is one sum at most. And a BatchNorm elsewhere with the activation that follows it. Which of an
-/// addition's operands is a product does not matter.
+/// Gathers each convolution or linear layer with what its epilogue takes: BatchNorm, then a sum, then an activation, and after
+/// that of a convolution a sum, each if it follows and nothing else needs the value before it; there is one sum at most. And a
+/// BatchNorm elsewhere with the activation that follows it. Which of an addition's operands is a product does not matter.
 pub fn epilogues(graph: &mut Graph) {
     let sums = |made: &Operation| {
         matches!(made, Operation::Conv2d { .. } | Operation::Linear { .. } | Operation::BatchNorm { .. })

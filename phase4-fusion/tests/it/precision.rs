@@ -229,8 +229,8 @@ fn the_choice_is_the_best_of_all() {
 /// Accuracy that a plan may lose.
 const LOST: f64 = 0.003;
 
-/// Calibrated with images of the training set, each layer in bytes; a filter that is 1024 times as large as the others of its layer changes nothing, unless
-/// all filters have one step.
+/// Calibrated with images of the training set, each layer in bytes; a filter that is 1024 times as large as the others of its
+/// layer changes nothing, unless all filters have one step.
 fn digits_in_bytes(device: &Device, digits_held_out: &Digits) {
     let f32 = digits::evaluate_on_cpu().unwrap();
     let in_f32 = {

@@ -361,7 +361,8 @@ impl Suggestion<'_> {
         let TensorBlas { cuda, stream, .. } = self.libraries;
         let (pointer, _bias) = bias.as_cuda(stream)?.device_ptr(cuda);
         let attribute = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
-        // SAFETY: the attribute is a pointer, of 8 bytes, to as many values as a row of C has; `_bias` is alive until the product is queued.
+        // SAFETY: the attribute is a pointer, of 8 bytes, to as many values as a row of C has; `_bias` is alive until the product
+        // is queued.
         unsafe {
             lt::set_matmul_desc_attribute(
                 self.descriptors.product,
