@@ -3,9 +3,7 @@
 //! Hypothesis: the device has tens of thousands of lanes, so giving each output its own thread and writing the loops down is
 //! already far faster than a CPU core. Change: none, this is where the ladder begins.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=direct" : "ms"] -->3.1857<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=direct" : "tflops"] -->2.32<!-- /figure --> TFLOP/s.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/index.md`.
 
 use common::prelude::*;
 

@@ -4,10 +4,7 @@
 //! the global loads of the input to about a seventh (324 values for 256 outputs, in place of 2304). Change: a halo tile in shared
 //! memory, two barriers per channel.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "ms"] -->4.0750<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "tflops"] -->1.82<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=direct" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "ms"] as speed -->a slowdown to 0.78×<!-- /figure --> compared with the direct step.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-direct.md`.
 
 use common::prelude::*;
 

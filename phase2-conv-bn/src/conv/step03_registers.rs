@@ -4,11 +4,7 @@
 //! weights: three eighths of a load each in place of two. Change: 32 sums per thread; weights in shared memory, 64 taps at a time;
 //! the input straight from the caches.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=registers" : "ms"] -->0.4173<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=registers" : "tflops"] -->17.73<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=halo tile" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=registers" : "ms"] as speed -->a speed-up of 9.77×<!-- /figure --> compared with the halo tile.
-//! Registers: the `resources` table.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-direct.md`. Registers: the `resources` table.
 
 use common::prelude::*;
 

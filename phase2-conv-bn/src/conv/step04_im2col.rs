@@ -5,14 +5,7 @@
 //! of 56 × 56 and batch 32 that is 231 MB, 0.1 ms at 4.8 TB/s, beside 0.11 ms for the arithmetic at its peak. Change: a kernel
 //! that writes the matrix, then the tiles of step 10 of the GEMM ladder.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=im2col" : "ms"] -->0.4150<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=im2col" : "tflops"] -->17.83<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=registers" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=im2col" : "ms"] as speed -->no change (1.01×)<!-- /figure --> compared with the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=im2col" : "ms"] -->0.1401<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=im2col" : "tflops"] -->1.65<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=registers" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=im2col" : "ms"] as speed -->a speed-up of 4.63×<!-- /figure --> compared with the step before.
-//! The bytes: [`super::Conv::workspace_bytes`].
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`. The bytes: [`super::Conv::workspace_bytes`].
 
 use std::sync::{Mutex, PoisonError};
 

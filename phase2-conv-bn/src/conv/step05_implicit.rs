@@ -4,13 +4,7 @@
 //! every tap. A block that computes the place of a value as it fetches it needs none of that memory. Change: the tile of
 //! step 3 of the GEMM ladder, whose columns are pixels and whose loads find their tap by division.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "ms"] -->1.1768<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "tflops"] -->6.29<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=im2col" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "ms"] as speed -->a slowdown to 0.35×<!-- /figure --> compared with the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "ms"] -->0.2436<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "tflops"] -->0.95<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=im2col" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "ms"] as speed -->a slowdown to 0.58×<!-- /figure --> compared with the step before.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`.
 
 use common::prelude::*;
 

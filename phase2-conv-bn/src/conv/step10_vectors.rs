@@ -5,14 +5,8 @@
 //! the table do for 16. Change: a thread fetches four neighbouring weights and two neighbouring entries at a time. Rows of
 //! weights begin at multiples of 16 bytes only if the number of taps is a multiple of 4; others go one by one.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] -->0.2155<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "tflops"] -->34.33<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cut taps" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] as speed -->a speed-up of 1.08×<!-- /figure --> compared with the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] -->0.0324<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "tflops"] -->7.15<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cut taps" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] as speed -->a speed-up of 1.29×<!-- /figure --> compared with the step before.
-//! Loads of global memory: the `conv-loads` table of `cargo run -p phase2-conv-bn -- conv`. The `conv` table of `cargo run -p
-//! phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`. Loads of global memory: the `conv-loads` table of `cargo run -p phase2-conv-bn
+//! -- conv`.
 
 use common::prelude::*;
 

@@ -4,14 +4,8 @@
 //! which shared memory delivers in four wavefronts. With 32 × 32 per warp it wants 8, and with the lanes dealt out as in that
 //! step, two wavefronts do: 6 for the three loads in place of 8. Change: which part of the tile a thread has.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "ms"] -->0.2121<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "tflops"] -->34.88<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "ms"] as speed -->a speed-up of 1.02×<!-- /figure --> compared with the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "ms"] -->0.0326<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "tflops"] -->7.10<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "ms"] as speed -->no change (0.99×)<!-- /figure --> compared with the step before.
-//! Shared wavefronts: the `conv-3x3` table of `cargo run -p phase2-conv-bn -- conv`. The `conv` table of `cargo run -p
-//! phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`. Shared wavefronts: the `conv-3x3` table of `cargo run -p phase2-conv-bn --
+//! conv`.
 
 use common::prelude::*;
 

@@ -4,14 +4,7 @@
 //! tap earlier, they arrive during 32 multiply-adds. Change: the operands of the next tap are read before those of this one are
 //! multiplied, within a step.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=read ahead" : "ms"] -->0.2218<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=read ahead" : "tflops"] -->33.36<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=warp tiles" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=read ahead" : "ms"] as speed -->a slowdown to 0.96×<!-- /figure --> compared with the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=read ahead" : "ms"] -->0.0337<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=read ahead" : "tflops"] -->6.86<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=warp tiles" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=read ahead" : "ms"] as speed -->a slowdown to 0.97×<!-- /figure --> compared with the step before.
-//! Registers: the `resources` table. The counts do not change. The `conv` table of `cargo run -p phase5-bench` has the other
-//! shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`. Registers: the `resources` table. The counts do not change.
 
 use common::prelude::*;
 

@@ -4,13 +4,7 @@
 //! nothing else to do while it waits; with three stages a copy has twice that time. Change: three stages, a group of copies for
 //! each, and one barrier per step.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] -->0.1947<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "tflops"] -->37.99<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cp.async" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] as speed -->a speed-up of 1.18×<!-- /figure --> compared with the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] -->0.0400<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "tflops"] -->5.78<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cp.async" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] as speed -->a speed-up of 1.23×<!-- /figure --> compared with the step before.
-//! The counts hardly change. The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`. The counts hardly change.
 
 use common::prelude::*;
 

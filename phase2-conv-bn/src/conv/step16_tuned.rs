@@ -5,13 +5,7 @@
 //! shapes, two of them as in steps 12 and 13, three with `cp.async` as in steps 14 and 15; a model of measured times picks a shape and
 //! its cuts.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "ms"] -->0.1941<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "tflops"] -->38.12<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "ms"] as speed -->no change (1.00×)<!-- /figure --> compared with `more stages`.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "ms"] -->0.0232<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "tflops"] -->9.97<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "ms"] as speed -->a speed-up of 1.73×<!-- /figure --> compared with `more stages`.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`.
 
 use std::sync::{Mutex, PoisonError};
 

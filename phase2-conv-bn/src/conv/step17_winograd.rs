@@ -5,13 +5,7 @@
 //! kernel (16 values for 9), at each launch or once by [`Winograd::prepare`]; the input on its way into shared memory, and the
 //! output in there.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=Winograd" : "ms"] -->0.1347<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=Winograd" : "tflops"] -->54.94<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=Winograd" : "ms"] as speed -->a speed-up of 1.44×<!-- /figure --> compared with `tuned tiles`.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=Winograd" : "ms"] -->0.0363<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=Winograd" : "tflops"] -->6.37<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=Winograd" : "ms"] as speed -->a slowdown to 0.64×<!-- /figure --> compared with `tuned tiles`.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-winograd.md`.
 //!
 //! # Error
 //! With |d| ≤ D for inputs and |g| ≤ G for weights: rows of Bᵀ have two entries of 1, so |V| ≤ 4·D; rows of G add up to 1, 1½,

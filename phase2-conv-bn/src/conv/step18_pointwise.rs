@@ -4,10 +4,7 @@
 //! size; what remains to be lost is the sectors that a stride of 2 leaves half unused. Change: a GEMM of tiles of 64 × 64 and 8 × 4
 //! sums per thread, whose columns are the pixels of all images, numbered in one row.
 //!
-//! Measured on an H200, 64 → 128 channels, 1×1 with stride 2, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "ms"] -->0.0253<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "tflops"] -->16.22<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=tuned tiles" : "ms"] / phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "ms"] as speed -->a slowdown to 0.83×<!-- /figure --> compared with `tuned tiles`.
-//! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
+//! Measured in `book/pages/phase2/conv-gemm.md`.
 
 use common::prelude::*;
 

@@ -3,8 +3,8 @@
 //! Hypothesis: a thread per element is enough parallelism, and it does not matter which thread takes which element. Change: none,
 //! this is where the ladder begins.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "ms"] to 1 -->275.9<!-- /figure --> ms, or <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "tflops"] -->0.50<!-- /figure --> TFLOP/s.
-//! The `gemm` table of `cargo run -p phase2-conv-bn -- gemm` shows the sectors per request that explain it.
+//! Measured in `book/pages/phase2/gemm-naive.md`. The `gemm` table of `cargo run -p phase2-conv-bn -- gemm` shows the sectors per
+//! request that explain it.
 
 use common::kernel_source;
 

@@ -3,11 +3,8 @@
 //! Hypothesis: step 1 fetches 32 sectors for each load of A and one for B; with the lanes along a row a warp needs one of A and
 //! four of B, so the memory system has a sixth of the work. Change: `%` and `/` exchanged in two lines.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=coalesced" : "ms"] to 2 -->23.78<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=coalesced" : "tflops"] -->5.78<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "ms"] / phase5-bench/gemm["4096³" "step=coalesced" : "ms"] as speed -->a speed-up of 11.60×<!-- /figure --> compared with step 1.
-//! The `gemm` table of `cargo run -p phase2-conv-bn -- gemm` shows the sectors per request. With B transposed the lanes still read
-//! B down a column; the `gemm-transposed` table shows that too.
+//! Measured in `book/pages/phase2/gemm-naive.md`. The `gemm` table of `cargo run -p phase2-conv-bn -- gemm` shows the sectors per
+//! request. With B transposed the lanes still read B down a column; the `gemm-transposed` table shows that too.
 
 use common::kernel_source;
 

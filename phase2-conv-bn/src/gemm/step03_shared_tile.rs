@@ -4,10 +4,8 @@
 //! asks the caches for a thirty-second. Change: the loop along K in steps of 32, with a barrier before and after the use of the
 //! tiles.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "ms"] to 2 -->16.35<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "tflops"] -->8.41<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=coalesced" : "ms"] / phase5-bench/gemm["4096³" "step=shared tile" : "ms"] as speed -->a speed-up of 1.45×<!-- /figure --> compared with step 2.
-//! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: global sectors and shared wavefronts.
+//! Measured in `book/pages/phase2/gemm-tiles.md`. Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: global
+//! sectors and shared wavefronts.
 
 use common::kernel_source;
 

@@ -3,10 +3,8 @@
 //! Hypothesis: step 3 does two loads from shared memory for each multiply-add. A thread that keeps 8 sums uses each value of B
 //! eight times, and does 9 loads for 8 multiply-adds: half. Change: 8 sums per thread, so a block of 512 threads covers 64×64.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] to 2 -->8.24<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.67<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "ms"] / phase5-bench/gemm["4096³" "step=register column" : "ms"] as speed -->a speed-up of 1.98×<!-- /figure --> compared with step 3.
-//! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts.
+//! Measured in `book/pages/phase2/gemm-tiles.md`. Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared
+//! wavefronts.
 
 use common::kernel_source;
 

@@ -3,10 +3,8 @@
 //! Hypothesis: 16 loads serve 64 multiply-adds, a quarter each in place of step 4's nine eighths. The price is registers: at up to
 //! 128 per thread, an SM holds 16 warps in place of up to 64. Change: 8×8 sums per thread, tiles of 128×128×16.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "ms"] to 2 -->3.93<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "tflops"] -->34.97<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] / phase5-bench/gemm["4096³" "step=register tile" : "ms"] as speed -->a speed-up of 2.10×<!-- /figure --> compared with step 4.
-//! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts. Registers: the `resources` table.
+//! Measured in `book/pages/phase2/gemm-tiles.md`. Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared
+//! wavefronts. Registers: the `resources` table.
 
 use common::kernel_source;
 

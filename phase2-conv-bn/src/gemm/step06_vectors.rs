@@ -4,11 +4,9 @@
 //! loads of 16 bytes do the same. Change: `float4` for A, B, C and the tiles; A's tile is transposed, so that a thread's values
 //! lie side by side in it.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=16-byte loads" : "ms"] to 2 -->4.36<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=16-byte loads" : "tflops"] -->31.52<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "ms"] / phase5-bench/gemm["4096³" "step=16-byte loads" : "ms"] as speed -->a slowdown to 0.90×<!-- /figure --> compared with step 5.
-//! The stores have bank conflicts, which are new, and the assembler had made loads of 16 bytes of step 5's already. Counts:
-//! instructions and bank conflicts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`.
+//! Measured in `book/pages/phase2/gemm-banks.md`. The stores have bank conflicts, which are new, and the assembler had made loads
+//! of 16 bytes of step 5's already. Counts: instructions and bank conflicts, in the `gemm` table of `cargo run -p phase2-conv-bn
+//! -- gemm`.
 
 use common::kernel_source;
 

@@ -4,10 +4,8 @@
 //! rows of the tile 4 floats longer, and columns of a thread in two groups, spread both over all banks. Change: padding, and
 //! who takes which part.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=no conflicts" : "ms"] to 2 -->3.47<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=no conflicts" : "tflops"] -->39.59<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=16-byte loads" : "ms"] / phase5-bench/gemm["4096³" "step=no conflicts" : "ms"] as speed -->a speed-up of 1.26×<!-- /figure --> compared with step 6.
-//! Counts: bank conflicts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`; none are left, and a test asserts it.
+//! Measured in `book/pages/phase2/gemm-banks.md`. Counts: bank conflicts, in the `gemm` table of `cargo run -p phase2-conv-bn --
+//! gemm`; none are left, and a test asserts it.
 
 use common::kernel_source;
 

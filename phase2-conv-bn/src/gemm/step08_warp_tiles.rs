@@ -4,10 +4,8 @@
 //! that want the same are neighbours, shared memory serves sixteen of them at a time: 8 wavefronts in place of 12. Change: the
 //! place of a thread in the tile, from bits of its number.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] to 2 -->3.51<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "tflops"] -->39.19<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=no conflicts" : "ms"] / phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] as speed -->a slowdown to 0.99×<!-- /figure --> compared with step 7.
-//! The wavefronts are fewer (`gemm` table of `cargo run -p phase2-conv-bn -- gemm`), but shared memory was not the limit any more.
+//! Measured in `book/pages/phase2/gemm-warps.md`. The wavefronts are fewer (`gemm` table of `cargo run -p phase2-conv-bn --
+//! gemm`), but shared memory was not the limit any more.
 
 use common::kernel_source;
 

@@ -5,10 +5,7 @@
 //! Change: two tiles of each matrix in shared memory, one barrier for each step along K; B by `cp.async`, A through registers,
 //! since it is transposed on the way.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=double buffer" : "ms"] to 2 -->3.18<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=double buffer" : "tflops"] -->43.22<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=warp tiles" : "ms"] / phase5-bench/gemm["4096³" "step=double buffer" : "ms"] as speed -->a speed-up of 1.10×<!-- /figure --> compared with step 8.
-//! The counts hardly change.
+//! Measured in `book/pages/phase2/gemm-warps.md`. The counts hardly change.
 
 use common::kernel_source;
 

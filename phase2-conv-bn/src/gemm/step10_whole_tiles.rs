@@ -4,10 +4,8 @@
 //! an edge; without the tests there are fewer instructions beside the multiply-adds. Change: M, N and K are multiples of the tile's
 //! sizes, and every test goes; other products keep step 9's kernels.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=whole tiles" : "ms"] to 2 -->3.09<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=whole tiles" : "tflops"] -->44.47<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=double buffer" : "ms"] / phase5-bench/gemm["4096³" "step=whole tiles" : "ms"] as speed -->a speed-up of 1.03×<!-- /figure --> compared with step 9.
-//! Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`.
+//! Measured in `book/pages/phase2/gemm-tuned.md`. Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn --
+//! gemm`.
 
 use common::kernel_source;
 

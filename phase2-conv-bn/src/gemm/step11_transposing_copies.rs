@@ -4,10 +4,8 @@
 //! may go anywhere in shared memory, so that it can transpose without either. The price: eight copies in place of two loads.
 //! Change: A by copies of 4 bytes, in the pattern that a transposed B had already.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=async transpose" : "ms"] to 2 -->2.91<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=async transpose" : "tflops"] -->47.26<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=whole tiles" : "ms"] / phase5-bench/gemm["4096³" "step=async transpose" : "ms"] as speed -->a speed-up of 1.06×<!-- /figure --> compared with step 10.
-//! Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`. Registers: the `resources` table.
+//! Measured in `book/pages/phase2/gemm-tuned.md`. Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn --
+//! gemm`. Registers: the `resources` table.
 
 use common::kernel_source;
 

@@ -4,10 +4,7 @@
 //! memory takes as a rule, but not always; with four it has three times that. Change: four stages, a group of copies for each,
 //! dynamic shared memory (68 KB are more than a static array may have).
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=four stages" : "ms"] to 2 -->2.87<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=four stages" : "tflops"] -->47.81<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=async transpose" : "ms"] / phase5-bench/gemm["4096³" "step=four stages" : "ms"] as speed -->a speed-up of 1.01×<!-- /figure --> compared with step 11.
-//! The counts hardly change.
+//! Measured in `book/pages/phase2/gemm-tuned.md`. The counts hardly change.
 
 use common::kernel_source;
 

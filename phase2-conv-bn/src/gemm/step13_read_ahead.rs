@@ -4,10 +4,7 @@
 //! read before the last multiply-adds of the step before, those hide it. Change: the values of the next i are read before this i's
 //! are multiplied, across the border of a step too, so that the barrier stands before the last i.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "ms"] to 2 -->2.88<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "tflops"] -->47.68<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=four stages" : "ms"] / phase5-bench/gemm["4096³" "step=read ahead" : "ms"] as speed -->no change (1.00×)<!-- /figure --> compared with step 12.
-//! Registers: the `resources` table.
+//! Measured in `book/pages/phase2/gemm-tuned.md`. Registers: the `resources` table.
 
 use common::kernel_source;
 

@@ -3,10 +3,7 @@
 //! Hypothesis: sixteen copies of 4 bytes in a row fill the queue of the memory pipeline, and the first multiply-add waits behind
 //! them; two at a time never fill it. Change: the copies are numbered, and each i of a step but the last starts its share of them.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=spread copies" : "ms"] to 2 -->3.27<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=spread copies" : "tflops"] -->42.03<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=read ahead" : "ms"] / phase5-bench/gemm["4096³" "step=spread copies" : "ms"] as speed -->a slowdown to 0.88×<!-- /figure --> compared with step 13.
-//! The counts do not change.
+//! Measured in `book/pages/phase2/gemm-tuned.md`. The counts do not change.
 
 use common::kernel_source;
 

@@ -4,11 +4,7 @@
 //! columns of B; in bands of eight rows, 8 and 33. So L2 has to fetch little more than half. At 4096³, with 32 tiles across, it is
 //! the same either way. Change: the number of a block becomes a place within a band of eight rows of tiles.
 //!
-//! Measured at 8192³ on an H200: <!-- figure: phase5-bench/gemm["8192³" "step=bands" : "ms"] to 2 -->24.66<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["8192³" "step=bands" : "tflops"] -->44.59<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["8192³" "step=back and forth" : "ms"] / phase5-bench/gemm["8192³" "step=bands" : "ms"] as speed -->no change (1.00×)<!-- /figure --> compared with step 15.
-//! At 4096³, where nothing was to be gained: <!-- figure: phase5-bench/gemm["4096³" "step=bands" : "ms"] to 2 -->3.10<!-- /figure --> ms,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=back and forth" : "ms"] / phase5-bench/gemm["4096³" "step=bands" : "ms"] as speed -->no change (1.00×)<!-- /figure --> compared with step 15.
+//! Measured in `book/pages/phase2/gemm-tuned.md`.
 
 use common::kernel_source;
 

@@ -5,10 +5,8 @@
 //! have all of its sums, and each adds up half of the values of i. Change: TN and WN doubled, two slices, and their sums added in
 //! shared memory at the end.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "ms"] to 2 -->3.34<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "tflops"] -->41.19<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=bands" : "ms"] / phase5-bench/gemm["4096³" "step=slices" : "ms"] as speed -->a slowdown to 0.93×<!-- /figure --> compared with step 16.
-//! Counts: shared wavefronts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`. Registers: the `resources` table.
+//! Measured in `book/pages/phase2/gemm-tuned.md`. Counts: shared wavefronts, in the `gemm` table of `cargo run -p phase2-conv-bn
+//! -- gemm`. Registers: the `resources` table.
 
 use common::kernel_source;
 

@@ -4,12 +4,7 @@
 //! 128 × 128 is small for 8192³ and large for 256³. Change: the tile of step 17 becomes a template (`gemm_tile.cuh`) with four shapes,
 //! from 128 × 256 to 32 × 32, and kernels for ragged products of the two smaller ones.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=tuned tiles" : "ms"] to 2 -->2.66<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=tuned tiles" : "tflops"] -->51.74<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "ms"] / phase5-bench/gemm["4096³" "step=tuned tiles" : "ms"] as speed -->a speed-up of 1.26×<!-- /figure --> compared with step 17.
-//! At 256³ it takes <!-- figure: phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] -->0.0064<!-- /figure --> ms,
-//! which is <!-- figure: phase5-bench/gemm["256³" "step=slices" : "ms"] / phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] as speed -->a speed-up of 5.00×<!-- /figure --> compared with step 17.
-//! On an H200 another tile is best from [`TileShape::tiles_each`] of them per SM.
+//! Measured in `book/pages/phase2/linear-relu.md`. On an H200 another tile is best from [`TileShape::tiles_each`] of them per SM.
 
 use common::kernel_source;
 

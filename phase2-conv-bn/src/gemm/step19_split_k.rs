@@ -4,15 +4,10 @@
 //! of writing and adding up the parts. Change: the steps of all tiles are dealt out evenly, and the last block of a tile adds up
 //! its parts, in a fixed order.
 //!
-//! Measured at 256 × 256 × 4096 on an H200: <!-- figure: phase5-bench/gemm["256×256×4096" "step=split K" : "ms"] -->0.0238<!-- /figure --> ms,
-//! which is <!-- figure: phase5-bench/gemm["256×256×4096" "step=tuned tiles" : "ms"] / phase5-bench/gemm["256×256×4096" "step=split K" : "ms"] as speed -->a speed-up of 1.65×<!-- /figure --> compared with step 18.
-//! With many tiles there is nothing to fill: 8192³ takes <!-- figure: phase5-bench/gemm["8192³" "step=split K" : "ms"] to 2 -->25.88<!-- /figure --> ms,
-//! which is <!-- figure: phase5-bench/gemm["8192³" "step=tuned tiles" : "ms"] / phase5-bench/gemm["8192³" "step=split K" : "ms"] as speed -->a slowdown to 0.81×<!-- /figure --> compared with step 18,
-//! since its tiles are of 64 × 64, and since blocks that begin anywhere along K no longer read the same rows of A and B at the same
-//! time. Cutting only the tiles of the last, partly filled round lost 7 % at 4096³, in an experiment apart from the record. So
-//! [`super::Gemm`] cuts only where whole tiles do not fill the chip, and [`super::Tuned`] only long K: slices within a block hand
-//! over sooner. It takes this step, too, for large products that step 18's tiles do not fit, ragged or with a round of tiles half empty:
-//! [`super::Gemm::evenly`].
+//! Measured in `book/pages/phase2/gemm-tuned.md`. Cutting only the tiles of the last, partly filled round lost 7 % at 4096³, in
+//! an experiment apart from the record. So [`super::Gemm`] cuts only where whole tiles do not fill the chip, and [`super::Tuned`]
+//! only long K: slices within a block hand over sooner. It takes this step, too, for large products that step 18's tiles do not
+//! fit, ragged or with a round of tiles half empty: [`super::Gemm::evenly`].
 
 use common::kernel_source;
 

@@ -27,9 +27,7 @@ pub static LADDER: &[Step] = &[NAIVE, TUNED, LIBRARY];
 /// Step 1. Hypothesis: one launch in place of two, no intermediate tensor, so fusing must pay. Change: none, this is the first
 /// version.
 ///
-/// Measured for 1024 × 784 → 2048 on an H200, in the `linear-relu` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] -->4.0321<!-- /figure --> ms.
-/// Against the library's two launches that is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] as speed -->a slowdown to 0.02×<!-- /figure -->.
+/// Measured in `book/pages/phase2/linear-relu.md`.
 pub const NAIVE: Step = Step {
     number: 1,
     name: "naive",
@@ -40,15 +38,13 @@ pub const NAIVE: Step = Step {
 /// Step 2. Hypothesis: step 1 is slow as a product, not as a fusion; the ladder's product takes the same epilogue for nothing.
 /// Change: the product.
 ///
-/// Measured as step 1: it takes <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] -->0.0770<!-- /figure --> ms,
-/// which is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "v1 naive" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] as speed -->a speed-up of 52.37×<!-- /figure --> compared with step 1.
+/// Measured in `book/pages/phase2/linear-relu.md`.
 pub const TUNED: Step =
     Step { number: 2, name: "tuned", idea: "the GEMM ladder's best with its epilogue", source: None };
 
 /// The yardstick: cuBLAS's product, then bias and ReLU in place.
 ///
-/// Measured as step 1: it takes <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] -->0.0830<!-- /figure --> ms;
-/// step 2 against it is <!-- figure: phase5-bench/linear-relu["1024×784→2048" "library" : "total ms"] / phase5-bench/linear-relu["1024×784→2048" "v2 tuned" : "total ms"] as speed -->a speed-up of 1.08×<!-- /figure -->.
+/// Measured in `book/pages/phase2/linear-relu.md`.
 pub const LIBRARY: Step = Step {
     number: 3,
     name: "cuBLAS + ReLU",

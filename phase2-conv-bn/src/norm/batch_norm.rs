@@ -17,9 +17,7 @@ pub static LADDER: &[Step<Method>] = &[NAIVE, SCALE_SHIFT, VECTORISED];
 /// Step 1. Hypothesis: it only streams its input, so it should run at the memory's speed whatever the arithmetic. Change: none,
 /// this is the first version.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=naive" : "ms"] -->0.2810<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=naive" : "gbps"] -->1908<!-- /figure --> GB/s.
+/// Measured in `book/pages/phase2/index.md`.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
@@ -32,11 +30,8 @@ pub const NAIVE: Step<Method> = Step {
 /// them the kernel waits for nothing but memory. Change: a small kernel computes scale and shift of each channel once, and a grid
 /// over the planes makes the channel the block's, not the thread's.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] -->0.2253<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "gbps"] -->2380<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=naive" : "ms"] / phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] as speed -->a speed-up of 1.25×<!-- /figure --> compared with step 1.
-/// Instructions per element fall by a fifth as the simulator counts them, where a division is one.
+/// Measured in `book/pages/phase2/batch-norm.md`. Instructions per element fall by a fifth as the simulator counts them, where a
+/// division is one.
 pub const SCALE_SHIFT: Step<Method> = Step {
     number: 2,
     name: "folded",
@@ -48,10 +43,7 @@ pub const SCALE_SHIFT: Step<Method> = Step {
 /// Step 3. Hypothesis: with 4 bytes in flight a thread, a full device has too few to cover the memory's latency, and small planes
 /// leave lanes idle. Change: 16-byte vectors over the whole tensor, four loads before the first use.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "ms"] -->0.1311<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "gbps"] -->4091<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=BatchNorm" "step=folded" : "ms"] / phase5-bench/norm["operation=BatchNorm" "step=vectorised" : "ms"] as speed -->a speed-up of 1.72×<!-- /figure --> compared with step 2.
+/// Measured in `book/pages/phase2/batch-norm.md`.
 pub const VECTORISED: Step<Method> = Step {
     number: 3,
     name: "vectorised",

@@ -13,9 +13,7 @@ pub static LADDER: &[Step<Method>] = &[NAIVE, VECTORISED];
 /// Step 1, in place alone. Hypothesis: the arithmetic is nothing, so it costs what reading and writing the tensor costs. Change:
 /// none, this is the first version.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "ms"] -->0.2001<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "gbps"] -->2679<!-- /figure --> GB/s.
+/// Measured in `book/pages/phase2/index.md`.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
@@ -27,10 +25,7 @@ pub const NAIVE: Step<Method> = Step {
 /// Step 2. Hypothesis: as for BatchNorm, more bytes in flight come nearer to the memory's speed. Change: 16-byte vectors, four loads
 /// before the first use.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] -->0.1341<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=ReLU" "step=vectorised" : "gbps"] -->4000<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "ms"] / phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] as speed -->a speed-up of 1.49×<!-- /figure --> compared with step 1.
+/// Measured in `book/pages/phase2/batch-norm.md`.
 pub const VECTORISED: Step<Method> = Step {
     number: 2,
     name: "vectorised",

@@ -13,9 +13,7 @@ pub static LADDER: &[Step<Method>] = &[NAIVE, SHARED, SHUFFLE, WELFORD];
 
 /// Step 1. Hypothesis: the input is read once, so a pass costs what reading costs. Change: none, this is the first version.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=naive" : "ms"] -->60.6405<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=statistics" "step=naive" : "gbps"] -->4<!-- /figure --> GB/s.
+/// Measured in `book/pages/phase2/statistics.md`.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
@@ -27,10 +25,7 @@ pub const NAIVE: Step<Method> = Step {
 /// Step 2. Hypothesis: step 1 uses as many threads as there are channels; 256 times as many, with neighbours reading neighbours, are
 /// far faster. Change: a block per channel, a tree in shared memory.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] -->0.5221<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "gbps"] -->514<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=naive" : "ms"] / phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] as speed -->a speed-up of 116.15×<!-- /figure --> compared with step 1.
+/// Measured in `book/pages/phase2/statistics.md`.
 pub const SHARED: Step<Method> = Step {
     number: 2,
     name: "shared memory",
@@ -43,10 +38,7 @@ pub const SHARED: Step<Method> = Step {
 /// pass runs at the memory's speed. Change: blocks share a channel, 16-byte loads, shuffles for the tree, a second kernel for
 /// what the blocks found.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] -->0.0675<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "gbps"] -->3972<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] / phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] as speed -->a speed-up of 7.73×<!-- /figure --> compared with step 2.
+/// Measured in `book/pages/phase2/statistics.md`.
 pub const SHUFFLE: Step<Method> = Step {
     number: 3,
     name: "shuffles",
@@ -58,11 +50,7 @@ pub const SHUFFLE: Step<Method> = Step {
 /// Step 4. Hypothesis: (count, mean, m2) merged in place of sums added costs arithmetic that the loads hide, and gives a
 /// variance that is right for any mean. Change: what is merged.
 ///
-/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
-/// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] -->0.0782<!-- /figure --> ms,
-/// or <!-- figure: phase5-bench/norm["operation=statistics" "step=Welford" : "gbps"] -->3427<!-- /figure --> GB/s,
-/// which is <!-- figure: phase5-bench/norm["operation=statistics" "step=shuffles" : "ms"] / phase5-bench/norm["operation=statistics" "step=Welford" : "ms"] as speed -->a slowdown to 0.86×<!-- /figure --> compared with step 3.
-/// The variance at a large mean is in `tests/it/statistics.rs`.
+/// Measured in `book/pages/phase2/statistics.md`. The variance at a large mean is in `tests/it/statistics.rs`.
 pub const WELFORD: Step<Method> = Step {
     number: 4,
     name: "Welford",
