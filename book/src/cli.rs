@@ -29,7 +29,7 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["open", "serve", "check", "commands"])]
     pub unchecked: bool,
 
-    /// Rewrite the generated parts of pages and doc comments first
+    /// Rewrite the generated parts of pages first
     #[arg(long)]
     pub update: bool,
 

@@ -18,8 +18,7 @@
 //! The second is faster. <!-- holds: phase2-conv-bn/gemm@sim["step=coalesced" : "sectors"] < ["step=uncoalesced"] -->
 //! That is <!-- verdict: predicted 57, measured phase1-infra/transfers[…] -->as predicted<!-- /verdict -->.
 //! ```
-//! A relation's marker may have its own lines before or after its paragraph. The doc comments of the phases' sources support the
-//! markers within a line, and no other generated content: rustdoc does not show the markers either.
+//! A relation's marker may have its own lines before or after its paragraph.
 //!
 //! A picture is a file of its own in `book/pictures`, which the page includes: so it is a part of the page, and takes the colours of
 //! its theme, but the page stays readable.
@@ -215,8 +214,6 @@ pub struct Fresh {
     pub pictures: Vec<PictureFile>,
 }
 
-/// Extension of a source's name.
-pub(crate) const SOURCE: &str = ".rs";
 /// The generator of numbers within a sentence.
 const FIGURE: &str = "figure";
 /// The one of verdicts on predictions.
@@ -273,38 +270,6 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
         Some(begun) => Err((begun.line, Reason::UnpairedMarker(begun.name.to_owned()))),
         None => Ok(found),
     }
-}
-
-/// The parts of `page`, which is a source if its name ends so.
-fn regions_of<'a>(page: &str, text: &'a str) -> Result<Vec<Region<'a>>, (usize, Reason)> {
-    if page.ends_with(SOURCE) { regions_of_source(text) } else { regions(text) }
-}
-
-/// The marked parts of the doc comments of a source, in order.
-fn regions_of_source(source: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
-    let mut found = Vec::new();
-    let mut offset = 0;
-    for (line, text) in (1..).zip(source.split_inclusive('\n')) {
-        if let Some(doc) = doc_comment(text) {
-            if let Some(name) = marker(doc, "BEGIN").or_else(|| marker(doc, "END")) {
-                return Err((line, Reason::BlockInSource(name.to_owned())));
-            }
-            within(doc, line, offset + text.len() - doc.len(), &mut found)?;
-        }
-        offset += text.len();
-    }
-    Ok(found)
-}
-
-/// Text after the `//!` or `///` of a line.
-fn doc_comment(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))
-}
-
-/// Whether a doc comment of a source has a marker.
-pub(crate) fn has_markers(source: &str) -> bool {
-    source.lines().filter_map(doc_comment).any(|doc| doc.contains("<!--"))
 }
 
 /// Finds the markers within a line that begins at `offset`: numbers, verdicts and relations.
@@ -377,12 +342,12 @@ fn splitting_rows(markdown: &str) -> impl Iterator<Item = (usize, Reason)> {
     (1..).zip(markdown.lines()).filter(move |(_, line)| cuts(line)).map(|(at, _)| (at, Reason::SplitsRow))
 }
 
-/// Whether a verdict on a page can link to the rule: the README and sources are shown elsewhere.
+/// Whether a verdict on a page can link to the rule: the README is shown elsewhere.
 fn is_in_book(page: &str) -> bool {
-    page != crate::README && !page.ends_with(SOURCE)
+    page != crate::README
 }
 
-/// A page, called `page` relative to the pages' folder, or a source, with every marked part produced anew.
+/// A page, called `page` relative to the pages' folder, with every marked part produced anew.
 ///
 /// # Errors
 /// Line and reason of the first bad marker, unknown name or failing generator.
@@ -390,7 +355,7 @@ pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh,
     let mut fresh = Fresh { text: String::with_capacity(markdown.len()), pictures: Vec::new() };
     let mut copied = 0;
     // What is false stays so: it is for the author to mend.
-    for region in regions_of(page, markdown)?.into_iter().filter(|region| region.name != HOLDS) {
+    for region in regions(markdown)?.into_iter().filter(|region| region.name != HOLDS) {
         let (content, picture) = workshop.content(page, &region).map_err(|reason| (region.line, reason))?;
         fresh.pictures.extend(picture.filter(|picture| !picture.is_in_step()));
         let text = &mut fresh.text;
@@ -412,9 +377,9 @@ pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh,
     Ok(fresh)
 }
 
-/// Lines and reasons of the outdated parts of a page or a source; `shown` collects the names of its pictures.
+/// Lines and reasons of the outdated parts of a page; `shown` collects the names of its pictures.
 pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeSet<String>) -> Vec<(usize, Reason)> {
-    let regions = match regions_of(page, markdown) {
+    let regions = match regions(markdown) {
         Ok(regions) => regions,
         Err(problem) => return vec![problem],
     };
@@ -428,9 +393,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
         Err(reason) => Some((region.line, reason)),
     };
     let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter_map(judge).collect();
-    if !page.ends_with(SOURCE) {
-        problems.extend(splitting(markdown).chain(splitting_rows(markdown)).chain(unjudged(markdown)));
-    }
+    problems.extend(splitting(markdown).chain(splitting_rows(markdown)).chain(unjudged(markdown)));
     problems
 }
 

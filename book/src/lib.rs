@@ -114,8 +114,6 @@ pub enum BookError {
 
 /// The file that a repository's host shows first.
 const README: &str = "README.md";
-/// Prefix of the phases' folders.
-const PHASE: &str = "phase";
 
 /// A book on disk: the folder that holds its `book.toml`.
 #[derive(Clone, Debug)]
@@ -163,44 +161,23 @@ impl Book {
         self.root.parent().unwrap_or(&self.root).to_owned()
     }
 
-    /// Texts outside the book with figures from the same records: the workspace's README, if it has one, and the sources of its
-    /// phases that have markers. Their names relative to the workspace, and their texts.
-    fn others(&self) -> Result<Vec<(String, String)>, BookError> {
-        let workspace = self.workspace();
-        let mut found = Vec::new();
-        if workspace.join(README).is_file() {
-            found.push((README.to_owned(), read(&workspace.join(README))?));
-        }
-        let error = |source| BookError::Read { path: workspace.clone(), source };
-        let names = fs::read_dir(&workspace).map_err(error)?;
-        let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        let mut phases = names.collect::<io::Result<Vec<String>>>().map_err(error)?;
-        phases.retain(|name| name.starts_with(PHASE) && workspace.join(name).join("src").is_dir());
-        phases.sort_unstable();
-        for phase in phases {
-            let sources = check::files_below(&workspace.join(&phase).join("src"))?;
-            for source in sources.into_iter().filter(|source| source.ends_with(generated::SOURCE)) {
-                let name = format!("{phase}/src/{source}");
-                let text = read(&workspace.join(&name))?;
-                if generated::has_markers(&text) {
-                    found.push((name, text));
-                }
-            }
-        }
-        Ok(found)
+    /// The workspace's README, which has figures from the same records, if there is one: its name and text.
+    fn readme(&self) -> Result<Option<(String, String)>, BookError> {
+        let path = self.workspace().join(README);
+        if path.is_file() { Ok(Some((README.to_owned(), read(&path)?))) } else { Ok(None) }
     }
 
     fn workshop(&self) -> Workshop {
         Workshop { generators: self.generators, workspace: self.workspace(), pages: self.pages() }
     }
 
-    /// Applies every rule to every page, and to the generated parts of the README and of the phases' sources.
+    /// Applies every rule to every page, and to the generated parts of the README.
     ///
     /// # Errors
     /// [`BookError::Read`] if the pages can't be read at all; broken rules are in the report.
     pub fn check(&self) -> Result<Report, BookError> {
         let mut report = check::check(&self.workshop())?;
-        for (name, text) in self.others()? {
+        for (name, text) in self.readme()? {
             let stale = generated::stale(&name, &text, &self.workshop(), &mut BTreeSet::new());
             let problem = |(line, reason)| Problem { page: name.clone(), line, reason };
             report.problems.extend(stale.into_iter().map(problem));
@@ -248,7 +225,7 @@ impl Book {
         let workshop = self.workshop();
         let mut documents: Vec<(PathBuf, String)> =
             check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page)).collect();
-        documents.extend(self.others()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
+        documents.extend(self.readme()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
         let update = |(path, page): &(PathBuf, String)| {
             // Read when its turn comes: minutes may have passed, in which its author has changed it.
             let (text, mut changed) = (read(path)?, Vec::new());

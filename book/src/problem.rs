@@ -160,9 +160,6 @@ pub enum Reason {
     /// A number's marker where Markdown would take the line for HTML.
     #[error("`{0}` begins its line, so that Markdown would show the line as written: let a word come first")]
     FigureBeginsLine(String),
-    /// A generated block in a doc comment.
-    #[error("`{0}` is a block: in a source's doc comment only figures are generated")]
-    BlockInSource(String),
     /// A generated picture on a page whose source shows it to others than this book's readers.
     #[error("`{0}` makes a picture, which only pages of the book can show")]
     PictureOutsideBook(String),

@@ -204,48 +204,6 @@ fn the_readme_is_kept_in_step_though_it_is_no_page() {
     assert_eq!(open(&workspace).check().unwrap().pages, 2);
 }
 
-#[test]
-fn figures_in_doc_comments_of_the_phases_are_kept_in_step() {
-    let workspace = sound();
-    let source = workspace.path().join("phase2-x/src/conv/step.rs");
-    fs::create_dir_all(source.parent().unwrap()).unwrap();
-    let text = |first, second| {
-        format!(
-            "//! Step 1.  Measured: <!-- figure: 7 -->{first}<!-- /figure --> ms,\r\n//! and more.\n\n\
-             /// Took <!-- figure: 8 -->{second}<!-- /figure --> ms.\n\
-             const A: &str = \"is <!-- figure: 9 -->6<!-- /figure -->\"; // <!-- figure: 9 -->\n  fn odd( ) {{}}"
-        )
-    };
-    fs::write(&source, text(7, 6)).unwrap();
-    // Without a marker, without the ending, or in another folder: not looked at.
-    fs::write(source.with_file_name("other.rs"), "//! Nothing.\n").unwrap();
-    fs::write(source.with_file_name("notes.txt"), text(6, 6)).unwrap();
-    fs::create_dir_all(workspace.path().join("tool/src")).unwrap();
-    fs::write(workspace.path().join("tool/src/lib.rs"), text(6, 6)).unwrap();
-
-    let stale =
-        "phase2-x/src/conv/step.rs:4: generated part `figure 8` is out of date: run `cargo run -p book -- --update`";
-    assert_eq!(problems(&workspace), [stale]);
-    assert!(open(&workspace).check().unwrap().files.contains(&source));
-    assert_eq!(open(&workspace).update().unwrap(), std::slice::from_ref(&source));
-    assert_eq!(fs::read_to_string(&source).unwrap(), text(7, 8));
-    assert_eq!(problems(&workspace), [""; 0]);
-    assert!(open(&workspace).update().unwrap().is_empty());
-
-    for (doc, expected) in [
-        ("//! is <!-- figure: x -->6<!-- /figure -->", "cannot generate `figure x`: invalid digit"),
-        ("//! is <!-- figure: 7 -->7", "generated part `figure` lacks"),
-        ("//! <!-- figure: 7 -->7<!-- /figure --> ms", "`figure: 7` begins its line"),
-        ("/// <!-- BEGIN generated: answer -->", "`answer` is a block: in a source's doc comment only figures"),
-    ] {
-        fs::write(&source, format!("//! Step.\n{doc}\n")).unwrap();
-        let found = problems(&workspace);
-        assert_eq!(found.len(), 1, "{doc}: {found:?}");
-        assert!(found[0].starts_with(&format!("phase2-x/src/conv/step.rs:2: {expected}")), "{doc}: {}", found[0]);
-        assert!(matches!(open(&workspace).update(), Err(BookError::Problems(_))), "{doc}");
-    }
-}
-
 /// A book with the course's own generators, one of whose pages has `lines`, from line 3 on; its record is from `commit`.
 fn recorded(commit: &str, lines: &str) -> TempDir {
     const STEP: ColumnSpec = ColumnSpec::identity("step", "step");
