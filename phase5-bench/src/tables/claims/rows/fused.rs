@@ -8,8 +8,9 @@ use phase4_fusion::report::ptx::PAIR;
 
 use super::super::figure::{Figure, Key};
 use super::super::rule::{Amount, PARITY, Rule};
-use super::layers::{of_batch, of_implementation};
+use super::layers::{of_batch, of_implementation, of_layers};
 use super::{Claim, Why};
+use crate::tables::layers::{self, sides};
 use crate::tables::peers::{PYTORCH_EAGER, PYTORCH_GRAPH};
 use crate::tables::resnet::{self, by};
 use crate::tables::{attention as attentions, autoencoder as autoencoders, fusion, ptx, streams, video};
@@ -93,6 +94,9 @@ pub(super) fn autoencoder() -> Vec<Claim> {
             ("kernel", of_all(columns::MS, ONE_KERNEL)),
             ("gain", Ratio(1.0, "eager", "kernel")),
             ("most", Most("gain")),
+            ("graph", of_all(columns::MS, PYTORCH_GRAPH)),
+            ("than_graph", Ratio(1.0, "graph", "kernel")),
+            ("most_graph", Most("than_graph")),
             ("differences", of_all(columns::MAX_DIFFERENCE, ONE_KERNEL)),
             ("difference", Most("differences")),
             ("means", of_all(autoencoders::MEAN_DIFFERENCE, ONE_KERNEL)),
@@ -100,7 +104,7 @@ pub(super) fn autoencoder() -> Vec<Claim> {
         ],
         measured: "{most:.1}× eager at most, max difference {difference:.1e}, mean {mean:.1e}",
         rule: Rule::Ratio("most", 25.0),
-        why: Why::NONE,
+        why: Why::always("PyTorch as a graph: {most_graph:.1}× at most"),
     });
     claims
 }
@@ -142,10 +146,13 @@ pub(super) fn parts() -> Vec<Claim> {
                 ("fused_32", ms(32.0, by::BATCH_PHASE4_F32)),
                 ("one", Less("separate_1", "fused_1")),
                 ("many", Less("separate_32", "fused_32")),
+                ("conv_ms", of_layers("Conv2D", sides::FAST, layers::DEVICE_MS)),
+                ("all_ms", of_layers("layers", sides::FAST, layers::DEVICE_MS)),
+                ("conv", Ratio(100.0, "conv_ms", "all_ms")),
             ],
             measured: "ResNet18, one image: {one:.0} % less, 32 images: {many:.0} %; graphs both",
             rule: Rule::TakesOff(&["one", "many"], [5.0, 10.0]),
-            why: Why::NONE,
+            why: Why::always("convolutions take {conv:.0} % of the layers of one image"),
         },
         Claim {
             text: "… staying on the device".to_owned(),
@@ -155,10 +162,11 @@ pub(super) fn parts() -> Vec<Claim> {
                 ("between", of_implementation(by::CONV_ON_DEVICE)),
                 ("all", of_implementation(by::PHASE3)),
                 ("less", Less("between", "all")),
+                ("layers", of_layers("layers", sides::FAST, layers::DEVICE_MS)),
             ],
             measured: "with copies around each layer {between:.1} ms, without {all:.2} ms: {less:.0} % less",
             rule: Rule::TakesOff(&["less"], [20.0, 40.0]),
-            why: Why::NONE,
+            why: Why::always("on the device the layers by themselves take {layers:.2} ms"),
         },
         Claim {
             text: "… asynchrony".to_owned(),

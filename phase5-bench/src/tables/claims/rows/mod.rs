@@ -21,7 +21,6 @@ pub(super) struct Claim {
 }
 
 /// Why a claim holds or not, for each verdict: a sentence that cites a figure, or none.
-#[derive(Clone, Copy)]
 pub(super) struct Why {
     yes: &'static str,
     in_kind: &'static str,
@@ -29,8 +28,6 @@ pub(super) struct Why {
 }
 
 impl Why {
-    const NONE: Why = Why::always("");
-
     const fn always(sentence: &'static str) -> Why {
         Why { yes: sentence, in_kind: sentence, no: sentence }
     }
