@@ -97,7 +97,7 @@ mod tests {
                 let runs = match &kernel.run {
                     Run::Part(part) => parts(package).contains(&part.as_str()),
                     Run::Broken { .. } => Check::of(&kernel).is_ok(),
-                    Run::Test(test) => workspace.join(package).join("tests").join(format!("{test}.rs")).is_file(),
+                    Run::Test(test) => workspace.join(package).join("tests/it").join(format!("{test}.rs")).is_file(),
                 };
                 assert!(runs, "{file}: `{}` does not exist", kernel.command());
                 if let Some(TrialName::Named(name)) = &kernel.trial {

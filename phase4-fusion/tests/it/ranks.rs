@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,11 @@ fn run(args: &[&str]) -> Ended {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    // Below the ports that systems give to connections, which other tests make; and no two calls get the same.
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 100) as u16 * 100;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    (0..100).map(|_| first + CALLS.fetch_add(1, Ordering::Relaxed)).find(is_free).unwrap()
 }
 
 /// A rank with torchrun's variables.

@@ -234,7 +234,7 @@ fn a_comparison_has_verdicts_and_an_exit_status() {
     // As if the earlier version had taken half of the instructions.
     let table = &mut before["tables"][0]["table"];
     let lanes =
-        table["columns"].as_array().unwrap().iter().position(|column| column["id"] == "lanes_per_value").unwrap();
+        table["columns"].as_array().unwrap().iter().position(|column| column["key"] == "lanes_per_value").unwrap();
     let count = &mut table["rows"][0][lanes]["number"];
     *count = (count.as_f64().unwrap() / 2.0).into();
     let (status, more) = compare(&before);
