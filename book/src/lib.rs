@@ -177,7 +177,7 @@ impl Book {
     /// [`BookError::Read`] if the pages can't be read at all; broken rules are in the report.
     pub fn check(&self) -> Result<Report, BookError> {
         let mut report = check::check(&self.workshop())?;
-        for (name, text) in self.readme()? {
+        if let Some((name, text)) = self.readme()? {
             let stale = generated::stale(&name, &text, &self.workshop(), &mut BTreeSet::new());
             let problem = |(line, reason)| Problem { page: name.clone(), line, reason };
             report.problems.extend(stale.into_iter().map(problem));

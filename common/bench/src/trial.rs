@@ -8,13 +8,16 @@ use common::Device;
 use common::check::{Mismatch, Report};
 use common::error::{Error, Result};
 
+/// Faults in results of a kernel, one sentence each.
+pub type Wrong = Vec<String>;
+
 /// A check of kernels, whose heads name it (`// trial: gemm`).
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// Unique in its phase.
     pub name: &'static str,
     /// Runs it at ragged, tiny and empty shapes, unless a part of a report is all that does; what is wrong, in a sentence each.
-    pub run: Option<fn(&Device) -> Result<Vec<String>>>,
+    pub run: Option<fn(&Device) -> Result<Wrong>>,
     /// The same at one size that a reader chooses, if one can.
     pub problem: Option<Problem>,
 }
@@ -25,7 +28,7 @@ pub struct Problem {
     /// The sizes to choose, in the order in which `run` expects them.
     pub sizes: &'static [Size],
     /// Runs it and returns the errors, one sentence each.
-    pub run: fn(&Device, &[usize]) -> Result<Vec<String>>,
+    pub run: fn(&Device, &[usize]) -> Result<Wrong>,
 }
 
 impl Trial {
@@ -35,12 +38,12 @@ impl Trial {
     }
 
     /// Lets it run at shapes of its own.
-    pub const fn ragged(self, run: fn(&Device) -> Result<Vec<String>>) -> Trial {
+    pub const fn ragged(self, run: fn(&Device) -> Result<Wrong>) -> Trial {
         Trial { run: Some(run), ..self }
     }
 
     /// Lets it run at sizes that a reader chooses.
-    pub const fn sized(self, sizes: &'static [Size], run: fn(&Device, &[usize]) -> Result<Vec<String>>) -> Trial {
+    pub const fn sized(self, sizes: &'static [Size], run: fn(&Device, &[usize]) -> Result<Wrong>) -> Trial {
         Trial { problem: Some(Problem { sizes, run }), ..self }
     }
 }

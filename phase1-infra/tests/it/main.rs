@@ -1,4 +1,5 @@
 //! Integration tests, in one binary: a second one would be linked and built by everyone.
+#![allow(clippy::unwrap_used)]
 
 mod broken;
 mod cli;
