@@ -11,7 +11,7 @@
 //! | GPU | compiled for this very GPU (cubin), kept in the [disk cache](directory) | the shipped PTX, if it matches the source |
 //! | simulator | the shipped PTX if it matches the source, else compiled to PTX | the shipped PTX, if it matches the source |
 //!
-//! The [head](head) of the `.cu` says which options it is compiled with, what runs it and what checks it. Kernels are
+//! The [`head`] of the `.cu` says which options it is compiled with, what runs it and what checks it. Kernels are
 //! `extern "C" __global__`.
 //!
 //! [`ship`] makes and checks shipped PTX; `cargo run -p common --bin ship-ptx` runs it.

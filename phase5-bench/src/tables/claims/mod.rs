@@ -1,6 +1,6 @@
 //! `claims`: what the literature claims, and what the other tables measured.
 //!
-//! A claim is a row of data ([`rows`]): the columns that it rests on, a rule, and for each verdict a reason that cites a column. Every
+//! A claim is a row of data (`rows`): the columns that it rests on, a rule, and for each verdict a reason that cites a column. Every
 //! figure, the verdict and its reason are from other tables, measured in this run, or recorded where this machine has no GPU.
 
 mod figure;
