@@ -1,6 +1,5 @@
 //! A kernel edited and run in a real browser, where there is one: `browser.mjs` has the steps. It needs Node.js and Chromium or Chrome,
 //! which `CHROMIUM` names if it has an unusual name; `REQUIRE_CHROMIUM=1` makes a failure of their absence.
-#![allow(clippy::unwrap_used)]
 
 use crate::served;
 

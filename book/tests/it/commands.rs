@@ -1,5 +1,4 @@
 //! Commands that pages tell readers to type: each is run, tested or left out for a reason, and a wrong page is found.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

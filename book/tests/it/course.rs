@@ -1,5 +1,4 @@
 //! The course's own book: sound, and rendered as the checker expects.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,4 @@
 //! Kernels edited in a page: who may run them, the results of a run, and the reasons that end one.
-#![allow(clippy::unwrap_used)]
 
 use crate::served;
 

@@ -1,5 +1,4 @@
 //! Each rule of the checker, broken on purpose in a small book.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path};
 

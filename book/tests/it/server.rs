@@ -1,5 +1,4 @@
 //! The server, attacked while it runs, and at its work.
-#![allow(clippy::unwrap_used)]
 
 use crate::served;
 

@@ -1,5 +1,4 @@
 //! From the `.cu` to the device: times of compilation, the effect of an edit, and the errors for mistakes.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 

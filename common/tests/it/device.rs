@@ -1,5 +1,4 @@
 //! Memory, copies, streams and events, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use common::device::{DeviceChoice, DeviceElement, SimOptions};
 use common::prelude::*;

@@ -1,6 +1,5 @@
 //! Opening a device with an unusual driver or environment. Each case is a child process: the driver's library is opened
 //! once per process.
-#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 

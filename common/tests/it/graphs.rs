@@ -1,5 +1,4 @@
 //! Capture, instantiation, update and replay of graphs, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use common::device::{GraphOperation, LaunchArgs};
 use common::device_test;

@@ -1,5 +1,4 @@
 //! Several devices of one host: copies, memory that kernels reach, events and launches between them.
-#![allow(clippy::unwrap_used)]
 
 use common::device::{SimOptions, launch_together};
 use common::group_test;

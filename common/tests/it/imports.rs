@@ -1,6 +1,5 @@
 //! Inside each crate of the workspace, the modules at its root form no cycle: an imported module does not import its importer,
 //! directly or through others. Read from the sources as text, without their tests.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

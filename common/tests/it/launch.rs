@@ -1,5 +1,4 @@
 //! Launches: results, and the errors of wrong ones, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use common::check::assert_close;
 use common::device_test;

@@ -5,7 +5,6 @@
 //! functions within a stated distance of an f64 reference. So the simulator and a GPU agree within twice that distance.
 //!
 //! Needs NVRTC and CUDA's headers; without them the tests print so and pass, unless `REQUIRE_NVRTC=1`.
-#![allow(clippy::unwrap_used)]
 
 #[path = "nvrtc/control.rs"]
 mod control;

@@ -1,5 +1,4 @@
 //! Findings of the sanitising simulator for work on several streams: wrong programs are found, correct ones pass.
-#![allow(clippy::unwrap_used)]
 
 use common::device::SimOptions;
 use common::prelude::*;

@@ -1,5 +1,4 @@
 //! Pinned memory in a process with one stream: a test of its own, since streams of other tests would be visible here.
-#![allow(clippy::unwrap_used)]
 
 use common::device_test;
 

@@ -39,7 +39,6 @@
 //! ```
 //!
 //! (`cargo test` runs in the package's folder.) `WARP_RANDOM_DUMP=FOLDER` writes the programs as files for `ptxas`.
-#![allow(clippy::unwrap_used)]
 
 #[path = "random_programs/emit.rs"]
 mod emit;

@@ -1,5 +1,4 @@
 //! Tensors of every element type and format, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use common::device_test;
 use common::prelude::*;

@@ -1,5 +1,4 @@
 //! Tensor maps: made by the host, used by bulk copies of a kernel, and the rules broken by wrong ones, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use common::device::{Swizzle, TensorElement, TensorMapConfig, TensorWindow};
 use common::device_test;

@@ -1,7 +1,6 @@
 //! NVRTC's code for textures and surfaces runs on the simulator and gives the Programming Guide's results.
 //!
 //! Needs NVRTC and CUDA's headers; without them the test prints so and passes, unless `REQUIRE_NVRTC=1`.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 

@@ -1,7 +1,6 @@
 //! The gallery of broken kernels: every repaired version is right, and the simulator finds every bug and nothing else.
 //!
 //! `cargo insta review` (or `INSTA_UPDATE=always cargo test -p phase1-infra --test it broken::`) accepts changed diagnostics.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Output;

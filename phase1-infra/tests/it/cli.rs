@@ -1,5 +1,4 @@
 //! The command: every step on the simulator, its formats, and its errors for bad input.
-#![allow(clippy::unwrap_used)]
 
 use std::process::Output;
 

@@ -1,5 +1,4 @@
 //! The kernels against f64 references, on both devices, at sizes around a warp's, a block's and a grid's.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close};
 use common::device_test;

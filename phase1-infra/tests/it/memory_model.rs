@@ -1,6 +1,5 @@
 //! The kernels of the page on the memory model: the right ones are right on both devices, and the sanitiser tells them from the
 //! others, whose values are right as well.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close};
 use common::device::SimOptions;

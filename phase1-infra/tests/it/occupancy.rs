@@ -1,5 +1,4 @@
 //! The occupancy calculator: the command, and that the book's script says the same.
-#![allow(clippy::unwrap_used)]
 
 use std::io::ErrorKind;
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
 //! Guarantees of the steps beyond their kernels, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use bench::table::{Cell, Table};
 use bench::timing::{Bench, Queue};

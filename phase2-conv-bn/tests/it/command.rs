@@ -1,5 +1,4 @@
 //! `cargo run -p phase2-conv-bn`.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Every step of the convolution ladder on both devices: every kind of shape, against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close, compare};
 use common::device_test;

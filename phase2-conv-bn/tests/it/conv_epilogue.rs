@@ -1,5 +1,4 @@
 //! Epilogues of convolutions: every kernel with the whole epilogue, and those that refuse it.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device_test;

@@ -1,6 +1,5 @@
 //! The convolution steps one by one: refusals, memory, shapes at the edges of their tiles, and mistakes that the checks must
 //! find.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, compare};
 use common::device_test;

@@ -1,5 +1,4 @@
 //! The GEMM ladder on both devices: every kind of shape, both layouts of B, every epilogue, against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use bench::ladder::Expected;
 use common::device::SimOptions;

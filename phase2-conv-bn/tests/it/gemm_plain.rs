@@ -1,5 +1,4 @@
 //! The plain product of the first page of phase 2, on both devices, against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use common::check::assert_close;
 use common::device_test;

@@ -1,5 +1,4 @@
 //! The linear layer with ReLU, forward and backward, on both devices, against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use std::iter::repeat;
 

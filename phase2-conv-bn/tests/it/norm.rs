@@ -1,5 +1,4 @@
 //! BatchNorm and ReLU on both devices: every step, every kind of shape, in place and out of place, against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close, compare};
 use common::device_test;

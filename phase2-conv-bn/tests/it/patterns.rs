@@ -1,5 +1,4 @@
 //! Scan, transpose and stencil on both devices: every step, at sizes from none to several blocks, ragged ones among them.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, compare};
 use common::device_test;

@@ -1,6 +1,5 @@
 //! Reduction, histogram, radix sort, top-k and the sparse product on both devices: every step, at sizes from none to several
 //! blocks, on keys and matrices that are hard for one of them.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close, compare};
 use common::device_test;

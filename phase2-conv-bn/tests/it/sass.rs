@@ -1,5 +1,4 @@
 //! The machine code kept for readers without a disassembler is up to date, and agrees with the page.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! Mean and variance on both devices: every step, every kind of shape, against the f64 reference; and a mean so large that the
 //! method decides.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, assert_close, compare};
 use common::device_test;

@@ -303,7 +303,7 @@ impl Workspace {
     /// Queues `forward` on `stream`, which is always the same or joined with the previous one.
     ///
     /// # Errors
-    /// Those of `forward`; as [`Pass::intermediate`].
+    /// Errors of `forward`; as [`Pass::intermediate`].
     pub fn run<T>(&mut self, stream: &Stream, forward: impl FnOnce(&Pass) -> Result<T>) -> Result<T> {
         forward(&self.pass(stream))
     }

@@ -1,6 +1,5 @@
 //! The autoencoder on both devices: each stage alone and the whole, against f64 and against the CPU; what happens where a device
 //! fails. `large` only in small batches and `xlarge` only on the CPU, since they would keep the simulator busy for long.
-#![allow(clippy::unwrap_used)]
 
 use crate::golden;
 use crate::models;

@@ -1,5 +1,4 @@
 //! `cargo run -p phase3-all-layers`.
-#![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
 use bench::table::{Cell, Table, WIDTH};

@@ -1,5 +1,4 @@
 //! The narrow ResNet over handwritten digits agrees with PyTorch, on the CPU and on both devices.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close};
 use common::device_test;

@@ -1,6 +1,5 @@
 //! Element-wise layers, layers that move values, embeddings and the diffusion step on both devices: against the references, and
 //! bit by bit against the CPU where only IEEE operations are used.
-#![allow(clippy::unwrap_used)]
 
 use common::device_test;
 use common::prelude::*;

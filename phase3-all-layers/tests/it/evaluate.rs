@@ -1,5 +1,4 @@
 //! A narrow network over a folder of labelled photos.
-#![allow(clippy::unwrap_used)]
 
 use std::num::NonZeroUsize;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Layers and models against PyTorch's results: the CPU and both devices. `python/layers.py` lists the same cases.
-#![allow(clippy::unwrap_used)]
 
 use crate::golden;
 

@@ -1,5 +1,4 @@
 //! The basis of rewrites: a network as a list of operations, which is recorded, changed, and run by any backend.
-#![allow(clippy::unwrap_used)]
 
 use crate::models;
 

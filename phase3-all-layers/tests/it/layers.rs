@@ -1,5 +1,4 @@
 //! The layers of phase 3 on both devices, against the reference: odd shapes, poisoned outputs, planted mistakes.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{assert_close, compare};
 use common::compile::Origin;

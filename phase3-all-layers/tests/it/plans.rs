@@ -1,5 +1,4 @@
 //! Memory of the models' plans: a change of a model or of the planner must not make one of them larger.
-#![allow(clippy::unwrap_used)]
 
 use common::prelude::*;
 use phase3_all_layers::backends::{Planned, Reliable, Unfused};

@@ -1,5 +1,4 @@
 //! A narrow ResNet on both devices against the CPU.
-#![allow(clippy::unwrap_used)]
 
 use crate::models;
 

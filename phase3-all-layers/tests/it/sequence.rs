@@ -1,6 +1,5 @@
 //! The layers of sequences on both devices, against the reference and PyTorch's results: odd shapes, poisoned outputs, planted
 //! mistakes.
-#![allow(clippy::unwrap_used)]
 
 use crate::golden;
 use common::check::{Mismatch, Report, Tolerance, assert_close};

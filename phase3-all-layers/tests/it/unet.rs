@@ -1,5 +1,4 @@
 //! The tiny U-Net on both devices against the CPU.
-#![allow(clippy::unwrap_used)]
 
 use crate::models;
 

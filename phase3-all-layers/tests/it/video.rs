@@ -1,5 +1,4 @@
 //! The sampler of video frames on both devices, step by step against the CPU.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, assert_close};
 use common::cpu;

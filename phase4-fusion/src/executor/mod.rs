@@ -58,7 +58,7 @@ impl Port {
 pub struct Program {
     layers: Vec<Layer>,
     tasks: Vec<Task>,
-    /// Of each layer.
+    /// Multiplications and additions of each layer.
     flops: Vec<u64>,
     parameters: Vec<f32>,
     /// Floats.
@@ -68,7 +68,7 @@ pub struct Program {
     output: Port,
 }
 
-/// What the tasks of one kind amount to.
+/// Totals over the tasks of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Layers.
@@ -163,7 +163,7 @@ impl Program {
     }
     // ANCHOR_END: critical
 
-    /// What the largest output may be off by, as a part of it, to first order: each product's weights, operand and result are rounded
+    /// Bound of the error of the largest output, as a part of it, to first order: each product's weights, operand and result are rounded
     /// once, and layers keep the magnitude of their values, so that relative errors add up from product to product.
     pub fn error_bound(&self) -> f64 {
         let products = self.layers.iter().filter(|layer| layer.operation == Kind::Product as u32).count();
@@ -214,7 +214,7 @@ impl Executor {
     /// Loads a program, for as many blocks as the device holds at once; on the simulator a few.
     ///
     /// # Errors
-    /// What copies and the kernel report.
+    /// Errors of copies and of the kernel.
     pub fn new(stream: &Stream, program: &Program) -> Result<Executor> {
         let device = stream.device();
         let blocks = if device.is_sim() { SIMULATED } else { processors(device) * PER_PROCESSOR };
@@ -276,7 +276,7 @@ impl Executor {
     /// Queues a pass over the previous inputs, with no copy: for measurements.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// Errors of the launch.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
         let counters = self.counters.len() as u32;
         let config = LaunchConfig {

@@ -1,4 +1,4 @@
-//! What the kernel reads: layers and tasks, word for word as `executor.cuh` declares them.
+//! Input of the kernel: layers and tasks, word for word as `executor.cuh` declares them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -11,7 +11,7 @@ pub const NONE: u32 = u32::MAX;
 /// Operands whose counters a task may wait for.
 pub const OPERANDS: usize = 3;
 
-/// What a layer's tasks do.
+/// Operation of a layer's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A convolution or a linear layer, with its epilogue.
@@ -43,7 +43,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Source {
-    /// Of the first value.
+    /// Place of the first value.
     pub offset: u32,
     /// From image to image.
     pub image: u32,

@@ -1,5 +1,4 @@
 //! Sums of the buffers of several devices: on ragged lengths, the same bits on all ranks and in every run, and mistakes that are found.
-#![allow(clippy::unwrap_used)]
 
 use common::device::SimOptions;
 use common::group_test;

@@ -1,5 +1,4 @@
 //! The attention ladder, on both devices: every step, head and mask against the f64 reference, within a bound for each value.
-#![allow(clippy::unwrap_used)]
 
 use common::device::SimOptions;
 use common::device_test;

@@ -1,5 +1,4 @@
 //! The autoencoder in one kernel, on both devices, against the layers of phase 3 on the CPU.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device::SimOptions;

@@ -2,7 +2,6 @@
 //! bug and nothing else.
 //!
 //! `cargo insta review` (or `INSTA_UPDATE=always cargo test -p phase4-fusion --test it broken::`) accepts changed diagnostics.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Output;

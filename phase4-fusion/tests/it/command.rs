@@ -1,5 +1,4 @@
 //! `cargo run -p phase4-fusion`. The gallery's own command is tested in `broken.rs`.
-#![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
 use bench::ladder::columns;

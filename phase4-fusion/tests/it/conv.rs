@@ -1,5 +1,4 @@
 //! Convolutions on tensor cores, on both devices: every tile, type and epilogue against the f64 product of windows and filters.
-#![allow(clippy::unwrap_used)]
 
 use common::device::SimOptions;
 use common::device_test;

@@ -1,5 +1,4 @@
 //! Convolutions of 8-bit integers, on both devices, bit by bit against sums in i32 on the host.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device::SimOptions;

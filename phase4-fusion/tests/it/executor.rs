@@ -1,5 +1,4 @@
 //! The persistent executor: its tasks compute the right values, cannot wait forever, and wait for everything they need.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! Fused passes against separate ones and against f64, on both devices.
-#![allow(clippy::unwrap_used)]
 
 use bench::ladder::Expected;
 use common::check::{Tolerance, compare};

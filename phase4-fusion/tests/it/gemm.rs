@@ -1,6 +1,5 @@
 //! The ladder of products on tensor cores, on both devices: every kind of shape, both layouts of B, every type and epilogue,
 //! against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report};
 /// The step of that name.

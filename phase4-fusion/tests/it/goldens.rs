@@ -1,5 +1,4 @@
 //! Phase 4's models against PyTorch's results, which `phase3-all-layers/python/goldens.py` made.
-#![allow(clippy::unwrap_used)]
 
 #[path = "../../../phase3-all-layers/tests/it/golden/mod.rs"]
 mod golden;

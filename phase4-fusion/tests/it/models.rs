@@ -1,5 +1,4 @@
 //! Phase 3's models as plans of launches: their results and their memory.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, compare};
 use common::device_test;

@@ -1,5 +1,4 @@
 //! Operations between convolutions channels last, against the references: ragged shapes, poisoned outputs, planted mistakes.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 use std::fs;

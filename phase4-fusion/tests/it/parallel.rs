@@ -1,5 +1,4 @@
 //! One model over several devices: its batches divided, and its layers.
-#![allow(clippy::unwrap_used)]
 
 use common::check::{Tolerance, compare};
 use common::group_test;

@@ -1,5 +1,4 @@
 //! A format for each layer of a model: the errors of single layers, plans of several formats, and the choice.
-#![allow(clippy::unwrap_used)]
 
 use common::device_test;
 use common::prelude::*;

@@ -1,5 +1,4 @@
 //! PTX by hand on both devices: every version of every pair, on ragged, tiny and empty sizes, against the f64 reference.
-#![allow(clippy::unwrap_used)]
 
 use bench::ladder::Step;
 use common::device_test;

@@ -1,5 +1,4 @@
 //! `ranks`: processes that find each other, and the effect on all of them when one fails.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,5 @@
 //! Resources of every kernel from ptxas: nothing spills, no product waits for the previous one, and the record for readers
 //! without ptxas is up to date.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

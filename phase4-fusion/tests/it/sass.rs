@@ -1,5 +1,4 @@
 //! The machine code from ptxas kept for readers without a disassembler is up to date.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! The chain of tiny kernels, by every method.
-#![allow(clippy::unwrap_used)]
 
 use common::device_test;
 use common::prelude::*;

@@ -1,5 +1,4 @@
 //! Temporal caching: tiles that have not changed, deep layers that run every n-th step, and the clip that shows both.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! The video U-Net over several devices.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, OnceLock};
 

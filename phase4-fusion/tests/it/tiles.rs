@@ -1,5 +1,4 @@
 //! The choice of tiles, against the times of each on an H200 (`examples/sweep.rs`).
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! The video U-Net as a plan: its results, its memory, its launches.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
 

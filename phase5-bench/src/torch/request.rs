@@ -1,4 +1,4 @@
-//! What PyTorch is asked to measure: an operation, how it runs it, and what it computes with.
+//! Requests to PyTorch: an operation to measure, how it runs it, and what it computes with.
 
 use common::reference::Conv2dParams;
 use serde::Serialize;

@@ -1,5 +1,4 @@
 //! `cargo run -p phase5-bench`, as people type it.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

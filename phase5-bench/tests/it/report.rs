@@ -1,5 +1,4 @@
 //! The report, parsed as by a browser.
-#![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -1,7 +1,5 @@
 //! The command in an instructor's hands.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,5 @@
 //! The command in a student's hands, on a copy of the exercises.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! The book's questions: each has an answer, and `check` knows it.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,5 +1,4 @@
 //! NVIDIA's libraries on a GPU, and the errors without one.
-#![allow(clippy::unwrap_used)]
 
 use bench::peer::{Cublas, Cudnn};
 use common::check::assert_close;

@@ -1,5 +1,4 @@
 //! The runs stored in the phases' `records/`.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

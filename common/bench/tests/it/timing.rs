@@ -1,5 +1,4 @@
 //! Measuring on both devices.
-#![allow(clippy::unwrap_used)]
 
 use bench::timing::{Bench, Clock};
 use common::device_test;

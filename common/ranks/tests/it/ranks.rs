@@ -1,6 +1,5 @@
 //! Ranks in the threads of one process: their exchange of values, and their common end when one fails. Processes are tested with
 //! the command of phase 4.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};

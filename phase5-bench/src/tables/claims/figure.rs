@@ -1,4 +1,4 @@
-//! What a claim rests on: figures from columns of recorded tables, and sentences that cite them.
+//! Evidence for claims: figures from columns of recorded tables, and sentences that cite them.
 
 use bench::record::Record;
 use bench::table::{Cell, ColumnSpec, Row};

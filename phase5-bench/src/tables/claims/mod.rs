@@ -68,7 +68,7 @@ pub(crate) fn pages() -> Vec<&'static str> {
     claims().into_iter().map(|claim| claim.page).collect()
 }
 
-/// What was found out about a claim.
+/// Result for a claim.
 struct Finding {
     measured: String,
     holds: &'static str,

@@ -41,7 +41,7 @@ pub(super) enum Rule {
     Amounts(Vec<Amount>, &'static [[&'static str; 2]]),
 }
 
-/// What was claimed of one figure.
+/// Claim about one figure.
 pub(super) enum Amount {
     /// This, within [`CLOSE`].
     Close(&'static str, f64),

@@ -1,4 +1,4 @@
-//! What a barrier in shared memory holds (PTX ISA, "mbarrier").
+//! Contents of a barrier in shared memory (PTX ISA, "mbarrier").
 //!
 //! The object is the 64 bits that the kernel set aside for it, so that it needs no table and dies with its block. PTX
 //! leaves the layout open; here it is this:

@@ -196,7 +196,7 @@ fn of_work<const N: usize>(work: [&str; N], column: ColumnSpec, step: &str) -> F
     Figure::series(fusion::TABLE.name, column, work.map(key))
 }
 
-/// What one launch in place of several takes off.
+/// Savings of one launch in place of several.
 fn one_launch(text: &str, work: &str) -> Claim {
     let [separate, fused] = [fusion::SEPARATE, fusion::FUSED].map(|step| move |column| of_work([work], column, step));
     Claim {

@@ -12,9 +12,9 @@ pub(super) struct Claim {
     pub claimed: String,
     /// The page of the book that measures it, below `book/pages` and without its ending.
     pub page: &'static str,
-    /// What the rest mentions, by name.
+    /// Figures that the rest mentions, by name.
     pub figures: Vec<(&'static str, Figure)>,
-    /// What was measured, as [`super::figure::Figures::cite`] reads it.
+    /// Text of the measurement, as [`super::figure::Figures::cite`] reads it.
     pub measured: &'static str,
     pub rule: Rule,
     pub why: Why,
