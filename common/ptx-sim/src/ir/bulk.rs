@@ -1,6 +1,8 @@
 //! Bulk copies (PTX ISA, "cp.async.bulk" and its kin) and their prerequisites: tensor maps and fences between proxies.
 
-use super::op::{Address, AtomOp, R};
+use super::access::{Address, AtomOp};
+use super::facts::Facts;
+use super::op::R;
 use crate::scalar::Mode;
 
 /// `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors; `st.async` and `red.async`, whose source is registers.
@@ -18,6 +20,18 @@ pub(crate) struct Bulk {
     pub multicast: Option<R>,
     /// Operation that combines arriving elements with those in memory.
     pub reduction: Option<Reduction>,
+}
+
+impl Bulk {
+    pub(super) fn note(&self, facts: &mut Facts) {
+        facts.read(self.shared.row()).read(self.other.row()).read(self.barrier.as_ref().and_then(Address::row));
+        facts.read(self.multicast);
+        match &self.shape {
+            BulkShape::Bytes(bytes) => facts.read([*bytes]),
+            BulkShape::Words { rows, .. } => facts.read(rows.iter().copied()),
+            BulkShape::Tensor { coordinates, offsets, .. } => facts.read(coordinates.iter().chain(offsets).copied()),
+        };
+    }
 }
 
 /// Source and destination spaces.
@@ -94,9 +108,21 @@ pub(crate) struct ReplaceMap {
     pub value: (R, bool),
 }
 
+impl ReplaceMap {
+    pub(super) fn note(&self, facts: &mut Facts) {
+        facts.read([self.value.0]).read(self.map.row());
+    }
+}
+
 /// `tensormap.cp_fenceproxy`: 128 bytes from shared to global memory.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyMap {
     pub to: Address,
     pub from: Address,
+}
+
+impl CopyMap {
+    pub(super) fn note(&self, facts: &mut Facts) {
+        facts.read(self.to.row()).read(self.from.row());
+    }
 }

@@ -15,18 +15,29 @@
 //! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the
 //! compiler to vectorise. The rest of the arithmetic is [`Op::Map`]: a function of [`crate::scalar`] called lane by lane.
 
+mod access;
+mod arithmetic;
 mod bulk;
+mod control;
 mod facts;
+mod mbarrier;
 mod op;
 mod program;
 mod space;
+mod texture;
+mod together;
 mod work;
 
+pub(crate) use access::*;
+pub(crate) use arithmetic::*;
 pub(crate) use bulk::*;
-pub(crate) use facts::Facts;
+pub(crate) use control::*;
+pub(crate) use mbarrier::*;
 pub(crate) use op::*;
 pub(crate) use program::*;
 pub use program::{KernelInfo, ParamInfo};
 pub(crate) use space::*;
+pub(crate) use texture::*;
+pub(crate) use together::*;
 pub use work::Class;
 pub(crate) use work::Work;

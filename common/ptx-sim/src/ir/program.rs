@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::op::{Inst, P, Place, R};
+use super::control::Place;
+use super::op::{Inst, P, R};
 use crate::ast::Loc;
 use crate::error::Unsupported;
 use crate::scalar::Scalar;

@@ -264,3 +264,25 @@ impl Video {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_differences_of_elements() {
+        let run = |halves: bool, add| {
+            let (count, select, mask) = if halves {
+                (2, [[0, 1, 0, 0], [2, 3, 0, 0]], 0b11)
+            } else {
+                (4, [[0, 1, 2, 3], [4, 5, 6, 7]], 0b1111)
+            };
+            let (op, signed, saturate) = (VideoOp::AbsDiff, [false; 3], false);
+            Video::Simd { op, count, signed, saturate, select, mask, add }.compute(0xff02_80fe, 0x0103_ff05, 1000)
+        };
+        assert_eq!(run(false, false), 0xfe01_7ff9);
+        assert_eq!(run(false, true), 1000 + 0xfe + 0x01 + 0x7f + 0xf9);
+        assert_eq!(run(true, false), 0xfdff_7e07);
+        assert_eq!(run(true, true), 1000 + 0xfdff + 0x7e07);
+    }
+}

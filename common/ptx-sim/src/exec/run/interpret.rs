@@ -341,7 +341,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Op::SqrtF32 { d, a } => rows.f32_1(*d, *a, active, f32::sqrt),
             Op::MinF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, min),
             Op::MaxF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, |a, b| -min(-a, -b)),
-            Op::HalfMath { op, d, a, b, c, bfloat, packed } => {
+            Op::HalfMath(HalfMath { op, d, a, b, c, bfloat, packed }) => {
                 if *bfloat {
                     half_math::<Bf16>(rows, *op, *d, [*a, *b, *c], *packed, active);
                 } else {

@@ -200,7 +200,7 @@ impl WarpValues {
         if let Some((guard, _)) = inst.guard.predicate() {
             unite(&mut used, &of(predicate(guard), scene.mask));
         }
-        let (rows, predicates) = inst.op.sources();
+        let facts = inst.op.facts();
         match &inst.op {
             Op::Selp32 { a, b, p, negated, .. } | Op::Selp64 { a, b, p, negated, .. } => {
                 let bits = scene.warp.predicate(scene.frame_predicates, *p);
@@ -226,10 +226,10 @@ impl WarpValues {
                 op.sources().chain(d.copied()).for_each(|from| unite(&mut used, &of(row(from), active)));
                 unite(&mut used, &of(predicate(scale), active));
             }
-            op => {
-                let to = if op.computes() { &mut result } else { &mut used };
-                rows.iter().for_each(|from| unite(to, &of(row(*from), active)));
-                predicates.iter().for_each(|from| unite(to, &of(predicate(*from), active)));
+            _ => {
+                let to = if facts.computes { &mut result } else { &mut used };
+                facts.reads.iter().for_each(|from| unite(to, &of(row(*from), active)));
+                facts.tests.iter().for_each(|from| unite(to, &of(predicate(*from), active)));
             }
         }
         let gone = matches!(inst.op, Op::Exit);
@@ -237,8 +237,7 @@ impl WarpValues {
             self.traces.values_mut().for_each(|traces| traces.iter_mut().for_each(|(_, lanes)| *lanes &= !active));
         }
         let uses = self.used(&used);
-        let facts = inst.op.facts();
-        let written = facts.rows.iter().map(|d| row(*d)).chain(facts.predicates.iter().map(|d| predicate(*d)));
+        let written = facts.writes.iter().map(|d| row(*d)).chain(facts.sets.iter().map(|d| predicate(*d)));
         for name in written {
             let traces = self.traces.entry(name).or_default();
             traces.iter_mut().for_each(|(_, lanes)| *lanes &= !active);

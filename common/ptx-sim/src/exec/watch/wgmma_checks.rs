@@ -146,10 +146,9 @@ impl WgmmaChecks {
             Op::Mov32 { a, .. } if result_of(*a).is_some() || operand_of(*a).is_some() => return None,
             _ => {}
         }
-        let (sources, _) = op.sources();
-        let written = op.facts().rows;
+        let facts = op.facts();
         let mut found = None;
-        for (rows, how) in [(&sources, "read"), (&written, "written")] {
+        for (rows, how) in [(&facts.reads, "read"), (&facts.writes, "written")] {
             for row in rows {
                 if found.is_none() {
                     found = match (result_of(*row), operand_of(*row)) {
@@ -166,7 +165,7 @@ impl WgmmaChecks {
         }
         let account = &scene.launch.account;
         let before = accesses.last.len() as u64;
-        for (rows, write) in [(&sources, false), (&written, true)] {
+        for (rows, write) in [(&facts.reads, false), (&facts.writes, true)] {
             for row in rows {
                 let access = accesses.last.entry(name(*row)).or_insert((scene.pc, write));
                 if write || !access.1 {

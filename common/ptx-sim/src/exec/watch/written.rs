@@ -56,16 +56,16 @@ pub(crate) fn register_name(launch: &Launch<'_>, pc: usize, row: R) -> String {
 
 /// The named registers that an instruction writes. Unnamed ones are the lowering's own helpers.
 pub(crate) fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Vec<Written> {
-    let Facts { rows, predicates, .. } = launch.program.code[pc].op.facts();
+    let facts = launch.program.code[pc].op.facts();
     let site = launch.site(pc);
     let mut found = Vec::new();
     let mut add = |name: String, place: Place| found.push(Written { name, place });
-    for p in predicates {
+    for p in facts.sets {
         if let Some(register) = function.predicate_of(p) {
             add(name_of(launch, register).to_owned(), Place::Predicate(p));
         }
     }
-    for row in rows {
+    for row in facts.writes {
         let Some(register) = function.register_of(row) else { continue };
         let element = (row - register.at) / register.rows();
         let name = name_of(launch, register);

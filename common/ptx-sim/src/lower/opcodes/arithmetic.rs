@@ -1,7 +1,7 @@
 //! Arithmetic with mnemonics that integers and floats share: the type decides.
 
 use super::float::float_op_named;
-use super::integer::{Half, is_integer_arithmetic};
+use super::integer::Half;
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::lower::function::FunctionLowering;
@@ -9,12 +9,7 @@ use crate::lower::symbols::{Lower, Register, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if neither integers nor floats have such an instruction.
-    pub(super) fn arithmetic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        let float = float_op_named(name);
-        if float.is_none() && !is_integer_arithmetic(name) {
-            return Ok(false);
-        }
+    pub(super) fn arithmetic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let rounding = m.rounding();
         let mode = Mode {
             rounding: rounding.unwrap_or_default(),
@@ -43,14 +38,13 @@ impl<'a> FunctionLowering<'_, 'a> {
         m.finish()?;
         self.same_kind(name, ty, ops)?;
         if !ty.float() {
-            if cc || matches!(name, "addc" | "subc" | "madc") {
-                self.carry(name, ty, half, cc, ops)?;
+            return if cc || matches!(name, "addc" | "subc" | "madc") {
+                self.carry(name, ty, half, cc, ops)
             } else {
-                self.integer(name, ty, half, mode, ops)?;
-            }
-            return Ok(true);
+                self.integer(name, ty, half, mode, ops)
+            };
         }
-        let Some(op) = float else { return unsupported(format!("{name} of .{}", ty.name())) };
+        let Some(op) = float_op_named(name) else { return unsupported(format!("{name} of .{}", ty.name())) };
         if half.is_some() {
             return unsupported(format!("{name} of .{} with .lo, .hi or .wide", ty.name()));
         }
@@ -65,8 +59,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             op => op,
         };
         let mode = Mode { immediate: u32::from(absolute && three), ..mode };
-        self.float(name, op, ty, mode, ops)?;
-        Ok(true)
+        self.float(name, op, ty, mode, ops)
     }
 
     /// Integers are not computed in registers of floats, nor floats in those of integers; `.b32` holds either.

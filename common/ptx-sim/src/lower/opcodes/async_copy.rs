@@ -9,18 +9,10 @@ use crate::lower::symbols::{Lower, Register, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn async_copies(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "cp" if m.0.contains(&"bulk") => self.bulk(m, ops)?,
-            "cp" => self.cp_async(m, ops)?,
-            "tensormap" => self.tensor_map(m, ops)?,
-            _ => return Ok(false),
+    pub(super) fn cp(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if m.0.contains(&"bulk") {
+            return self.bulk(m, ops);
         }
-        Ok(true)
-    }
-
-    fn cp_async(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if !m.flag("async") {
             return unsupported("a copy of this kind");
         }

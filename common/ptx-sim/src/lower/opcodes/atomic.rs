@@ -9,17 +9,10 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn atomics(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "red" if m.0.first() == Some(&"async") => self.words_async(m, ops, true)?,
-            "atom" | "red" => self.atomic(name, m, ops)?,
-            _ => return Ok(false),
+    pub(super) fn atomic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if name == "red" && m.0.first() == Some(&"async") {
+            return self.words_async(m, ops, true);
         }
-        Ok(true)
-    }
-
-    fn atomic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let scope = m.scope(Scope::Device);
         let order = match m.order() {
             Order::Weak => Order::Relaxed,

@@ -16,20 +16,7 @@ fn lanewise(f: LaneFn, immediate: u32, result: Scalar, types: [Scalar; 3]) -> La
 }
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn logic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "lop3" => self.lop3(m, ops)?,
-            "shf" => self.funnel_shift(m, ops)?,
-            "bfi" => self.bit_field_insert(m, ops)?,
-            "dp4a" | "dp2a" => self.dot_product(name, m, ops)?,
-            "vabsdiff2" | "vabsdiff4" if self.absolute_differences(name, m, ops)? => {}
-            _ => return self.bitwise(name, m, ops),
-        }
-        Ok(true)
-    }
-
-    fn lop3(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn lop3(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         match m.bool_op() {
             None => {}
             Some(BoolOp::Xor) => return invalid("lop3 combines its result with a predicate by .or and .and only"),
@@ -66,7 +53,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn funnel_shift(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn funnel_shift(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if self.module.target < 32 {
             return invalid("shf needs .target sm_32 or a later one");
         }
@@ -84,7 +71,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit_map(&lanewise(f, wrap, WORD, [WORD; 3]), op.sources(), ops)
     }
 
-    fn dot_product(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn dot_product(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let high = m.flag("hi");
         m.flag("lo");
         let (a_signed, b_signed) = (m.ty()?.signed(), m.ty()?.signed());
@@ -96,23 +83,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops)
     }
 
-    /// Video instructions, only those that NVRTC emits, in that form; false for any other.
-    fn absolute_differences(&mut self, name: &str, m: &Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        let sum = m.0.last() == Some(&"add");
-        let types = if sum { &m.0[..m.0.len() - 1] } else { &m.0[..] };
-        let selects = |operand: &Operand<'_>| matches!(operand, Operand::Name(name) if name.contains('.'));
-        let op = IntOp::AbsDiffPacked { halves: name == "vabsdiff2", sum };
-        match int_op(op, Scalar::U32) {
-            Some(f) if types == ["u32"; 3] && !ops.iter().any(selects) => {
-                self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops)?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
-
     /// `bfi` has four sources: position and length share the third of its operation.
-    fn bit_field_insert(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn bit_field_insert(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let ty = m.ty()?;
         m.finish()?;
         let (Some(f), [d, a, b, at, length]) = (int_op(IntOp::Bfi, ty), ops) else {
@@ -127,7 +99,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn bitwise(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+    pub(super) fn bitwise(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let op = match name {
             "and" => IntOp::And,
             "or" => IntOp::Or,
@@ -145,7 +117,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             "fns" => IntOp::Fns,
             "bmsk" => IntOp::Bmsk,
             "szext" => IntOp::Szext,
-            _ => return Ok(false),
+            _ => return unsupported(format!("the instruction {name}")),
         };
         let immediate = match op {
             IntOp::Prmt => m.one(prmt_mode).unwrap_or_default() as u32,
@@ -159,8 +131,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let ty = m.ty()?;
         m.finish()?;
         if ty == Scalar::Pred {
-            self.predicate_logic(name, op, ops)?;
-            return Ok(true);
+            return self.predicate_logic(name, op, ops);
         }
         let (result, types) = match op {
             IntOp::Shl | IntOp::Shr | IntOp::Bfe => (ty, [ty, WORD, WORD]),
@@ -188,7 +159,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             (IntOp::Shr, 8, true) => Op::ShrS64 { d, a, b },
             _ => lanewise(f, immediate, result, types).op(d, rows),
         });
-        Ok(true)
+        Ok(())
     }
 
     fn predicate_logic(&mut self, name: &str, op: IntOp, ops: &[Operand<'a>]) -> Lower<()> {

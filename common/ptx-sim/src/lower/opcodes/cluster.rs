@@ -9,17 +9,7 @@ use crate::lower::symbols::{Lower, invalid};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn cluster(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "mapa" => self.mapa(m, ops)?,
-            "getctarank" => self.rank_of(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn mapa(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn mapa(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.space();
         let ty = m.ty()?;
         m.finish()?;
@@ -31,7 +21,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn rank_of(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn rank_of(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.space();
         let ty = m.ty()?;
         m.finish()?;

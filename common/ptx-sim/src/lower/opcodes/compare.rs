@@ -9,19 +9,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{Compare, FloatOp, FloatProperty, Mode, Scalar, compare, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn comparison(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "selp" => self.selp(m, ops)?,
-            "slct" => self.slct(m, ops)?,
-            "set" | "setp" => self.set(name, m, ops)?,
-            "testp" => self.testp(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn selp(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn selp(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let ty = m.ty()?;
         m.finish()?;
         let [d, a, b, p] = ops else { return invalid("selp takes two sources and a predicate") };
@@ -33,7 +21,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     /// `slct`: `a` where `c ≥ 0`, otherwise `b`.
-    fn slct(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn slct(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let ftz = m.flag("ftz");
         let ty = m.ty()?;
         let selector = m.ty()?;
@@ -57,7 +45,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn set(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn set(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let ftz = m.flag("ftz");
         let Some(cmp) = m.one(compare_named) else { return unsupported("a comparison of this kind") };
         let combine = m.bool_op();
@@ -135,7 +123,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn testp(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn testp(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let property = m.one(|name| {
             Some(match name {
                 "finite" => FloatProperty::Finite,

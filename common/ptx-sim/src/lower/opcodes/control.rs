@@ -10,50 +10,40 @@ use crate::lower::symbols::{Lower, Register, Symbol, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn control(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "bra" => self.bra(m, ops)?,
-            "brx" => self.brx(m, ops)?,
-            "call" => self.call(m, ops)?,
-            "ret" | "exit" | "trap" if !ops.is_empty() => return invalid(format!("{name} takes no operands")),
-            "ret" => {
-                m.ignore(&["uni"]);
-                let target = self.end;
-                self.plain(m, if self.kernel { Op::Exit } else { Op::Bra { target, join: cfg::NONE } })?;
-            }
-            "exit" => self.plain(m, Op::Exit)?,
-            "trap" => self.plain(m, Op::Trap)?,
-            "brkpt" => self.plain(m, Op::Nop)?,
-            "nanosleep" => {
-                m.flag("u32");
-                self.plain(m, Op::Nanosleep)?;
-            }
-            "pmevent" => {
-                m.flag("mask");
-                self.plain(m, Op::Nop)?;
-            }
-            // Programmatic dependent launch: every kernel here begins after the one before it has ended.
-            "griddepcontrol" => {
-                m.ignore(&["launch_dependents", "wait"]);
-                self.plain(m, Op::Nop)?;
-            }
-            "setmaxnreg" => {
-                let increases = m.flag("inc");
-                m.ignore(&["dec", "sync", "aligned", "u32"]);
-                let count = match ops.first() {
-                    Some(Operand::Int(count @ 24..=256)) if count % 8 == 0 => *count as u32,
-                    _ => return invalid("setmaxnreg takes a multiple of 8 from 24 to 256"),
-                };
-                self.plain(m, Op::SetRegisters { count, increases })?;
-            }
-            "bar" | "barrier" => self.barrier(name, m, ops)?,
-            _ => return Ok(false),
+    /// `ret`, `exit`, `trap`
+    pub(super) fn end(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if !ops.is_empty() {
+            return invalid(format!("{name} takes no operands"));
         }
-        Ok(true)
+        let target = self.end;
+        let op = match name {
+            "trap" => Op::Trap,
+            "exit" => Op::Exit,
+            _ => {
+                m.ignore(&["uni"]);
+                if self.kernel { Op::Exit } else { Op::Bra { target, join: cfg::NONE } }
+            }
+        };
+        self.plain(m, op)
     }
 
-    fn bra(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    /// Emits an operation without operands; `modifiers` change nothing here.
+    pub(super) fn plain_with(&mut self, m: &mut Modifiers<'_>, modifiers: &[&str], op: Op) -> Lower<()> {
+        m.ignore(modifiers);
+        self.plain(m, op)
+    }
+
+    pub(super) fn setmaxnreg(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let increases = m.flag("inc");
+        m.ignore(&["dec", "sync", "aligned", "u32"]);
+        let count = match ops.first() {
+            Some(Operand::Int(count @ 24..=256)) if count % 8 == 0 => *count as u32,
+            _ => return invalid("setmaxnreg takes a multiple of 8 from 24 to 256"),
+        };
+        self.plain(m, Op::SetRegisters { count, increases })
+    }
+
+    pub(super) fn bra(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.ignore(&["uni"]);
         m.finish()?;
         let [Operand::Name(name)] = ops else { return invalid("bra takes a label") };
@@ -62,7 +52,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn brx(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn brx(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.ignore(&["uni", "idx"]);
         m.finish()?;
         let [index, list] = ops else { return invalid("brx.idx takes an index and a list of labels") };
@@ -87,7 +77,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn call(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn call(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.ignore(&["uni"]);
         m.finish()?;
         let (results, rest) = match ops {
@@ -167,7 +157,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
     }
 
-    fn barrier(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn barrier(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.flag("cta");
         let aligned = m.flag("aligned") || name == "bar";
         if m.flag("warp") {

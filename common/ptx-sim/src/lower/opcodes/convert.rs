@@ -9,16 +9,7 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{Mode, Rounding, SATFINITE, Scalar, convert, pack_mode, pack_saturated};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn conversion(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "cvt" => self.cvt(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn cvt(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn cvt(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("pack") {
             return self.cvt_pack(m, ops);
         }

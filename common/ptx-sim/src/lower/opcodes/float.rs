@@ -60,7 +60,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => None,
         };
         if plain && let (Some(op), Some((bfloat, packed))) = (half_op(op), format) {
-            self.emit(Op::HalfMath { op, d, a, b, c, bfloat, packed });
+            self.emit(Op::HalfMath(HalfMath { op, d, a, b, c, bfloat, packed }));
             return Ok(());
         }
         self.emit(match (op, ty) {

@@ -52,12 +52,6 @@ fn carry_op_named(name: &str, half: Option<Half>) -> Option<CarryOp> {
     })
 }
 
-/// Whether integers have an instruction of that name, in any form.
-pub(super) fn is_integer_arithmetic(name: &str) -> bool {
-    let forms = [None, Some(Half::Lo), Some(Half::Hi), Some(Half::Wide)];
-    forms.into_iter().any(|half| int_op_named(name, half).is_some() || carry_op_named(name, half).is_some())
-}
-
 impl<'a> FunctionLowering<'_, 'a> {
     pub(super) fn carry(
         &mut self,

@@ -9,20 +9,7 @@ use crate::matrix::{Mma, Wgmma, WmmaAccess};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn matrix(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "mma" => self.mma(m, ops)?,
-            "wmma" => self.wmma(m, ops)?,
-            "wgmma" => self.wgmma(m, ops)?,
-            "ldmatrix" | "stmatrix" => self.ldmatrix(name, m, ops)?,
-            "movmatrix" => self.movmatrix(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn mma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn mma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let [fragments @ .., metadata, selector] = ops else { return invalid("mma takes three fragments") };
         if ops.len() != 6 {
             let mma = Mma::parse_mma(&m.0, 0).map_err(Stop::Unsupported)?;
@@ -51,7 +38,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(None, TogetherOp::Mma(Box::new(MmaOp { mma, wide, d, a, b, c, metadata })))
     }
 
-    fn wmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn wmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("mma") {
             let mma = Mma::parse_wmma(&m.0).map_err(Stop::Unsupported)?;
             return self.mma_with(mma, ops, None);
@@ -74,7 +61,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(None, if load { TogetherOp::WmmaLoad(memory) } else { TogetherOp::WmmaStore(memory) })
     }
 
-    fn wgmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn wgmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("mma_async") {
             return self.wgmma_multiply(m, ops);
         }
@@ -152,7 +139,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(None, TogetherOp::Wgmma(Box::new(op)))
     }
 
-    fn movmatrix(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn movmatrix(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.ignore(&["sync", "aligned", "m8n8", "trans", "b16"]);
         m.finish()?;
         let [d, a] = ops else { return invalid("movmatrix takes a matrix") };
@@ -161,7 +148,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(None, TogetherOp::MovMatrix { d, a })
     }
 
-    fn ldmatrix(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn ldmatrix(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.ignore(&["sync", "aligned", "m8n8", "b16"]);
         let transposed = m.flag("trans");
         let count = m.one(|name| {

@@ -9,28 +9,15 @@ use crate::lower::symbols::{Lower, Register, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn memory(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "ld" | "ldu" => self.load(m, ops)?,
-            "st" if m.0.first() == Some(&"async") => self.words_async(m, ops, false)?,
-            "st" => self.store(m, ops)?,
-            "cvta" => self.cvta(m, ops)?,
-            "isspacep" => self.isspacep(m, ops)?,
-            "prefetch" | "prefetchu" | "discard" | "applypriority" => {
-                m.space();
-                m.ignore_hints();
-                m.ignore(&["L1", "L2", "tensormap"]);
-                self.plain(m, Op::Nop)?;
-            }
-            "fence" | "membar" => self.fence(m)?,
-            "createpolicy" => self.create_policy(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
+    /// `prefetch`, `discard` and the like, which no program can see the effect of.
+    pub(super) fn hint(&mut self, m: &mut Modifiers<'_>) -> Lower<()> {
+        m.space();
+        m.ignore_hints();
+        m.ignore(&["L1", "L2", "tensormap"]);
+        self.plain(m, Op::Nop)
     }
 
-    fn fence(&mut self, m: &mut Modifiers<'_>) -> Lower<()> {
+    pub(super) fn fence(&mut self, m: &mut Modifiers<'_>) -> Lower<()> {
         let proxy = m.flag("proxy");
         let ordered = ["sc", "acq_rel", "acquire", "release"].into_iter().filter(|order| m.flag(order)).count() != 0;
         let initialised = m.flag("mbarrier_init");
@@ -51,7 +38,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     /// Without caches, a policy is a number that no access uses.
-    fn create_policy(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn create_policy(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let converts = m.flag("cvt");
         m.ignore(&["fractional", "range", "global", "L2", "b64"]);
         m.ignore_hints();
@@ -171,20 +158,23 @@ impl<'a> FunctionLowering<'_, 'a> {
         })
     }
 
-    fn load(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn load(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         // a fourth operand is a cache policy
         let access = self.access(m, operand(ops, 1)?, operand(ops, 0)?, true)?;
         self.emit(Op::Load(Box::new(access)));
         Ok(())
     }
 
-    fn store(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn store(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if m.0.first() == Some(&"async") {
+            return self.words_async(m, ops, false);
+        }
         let access = self.access(m, operand(ops, 0)?, operand(ops, 1)?, false)?;
         self.emit(Op::Store(Box::new(access)));
         Ok(())
     }
 
-    fn cvta(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn cvta(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let to = m.flag("to");
         let Some(space) = m.space() else { return unsupported("cvta of this state space") };
         let ty = m.ty()?;
@@ -198,7 +188,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn isspacep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn isspacep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let constant = m.flag("const");
         let space = if constant { Some(MemSpace::Global) } else { m.space() };
         let Some(space) = space else { return unsupported("isspacep of this state space") };

@@ -1,8 +1,8 @@
 //! Instructions become operations, a file for each family.
 //!
-//! A family knows its mnemonics. It takes the modifiers that it understands from [`Modifiers`], which reports the rest,
-//! and emits an operation of its own ([`Op`](crate::ir::Op)) where there is one, otherwise a [`Map`](crate::ir::Map) of
-//! the function of [`crate::scalar`].
+//! A family takes the modifiers that it understands from [`Modifiers`], which reports the rest, and emits an operation
+//! of its own ([`Op`](crate::ir::Op)) where there is one, otherwise a [`Map`](crate::ir::Map) of the function of
+//! [`crate::scalar`].
 
 mod arithmetic;
 mod async_copy;
@@ -29,54 +29,109 @@ mod warp;
 use super::function::FunctionLowering;
 use super::symbols::{Lower, unsupported};
 use crate::ast;
+use crate::ir::Op;
 use modifiers::Modifiers;
 
-/// The mnemonics that some family knows, in at least one form.
-#[rustfmt::skip]
-pub(crate) const MNEMONICS: &[&str] = &[
-    "abs", "activemask", "add", "addc", "alloca", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind",
-    "bmsk", "bra", "brev", "brkpt", "brx", "call", "clz", "cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta",
-    "discard", "div", "dp2a", "dp4a", "elect", "ex2", "exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep",
-    "istypep", "ld", "ldmatrix", "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar",
-    "min", "mma", "mov", "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch",
-    "prefetchu", "prmt", "rcp", "red", "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf",
-    "shfl", "shl", "shr", "sin", "slct", "sqrt", "st", "stackrestore", "stacksave", "stmatrix", "sub", "subc", "suld", "suq",
-    "sured", "sust", "szext", "tanh", "tensormap", "testp", "tex", "tld4", "trap", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4",
-    "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset",
-    "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma", "xor",
-];
+/// Lists every mnemonic, once, with what lowers it.
+macro_rules! mnemonics {
+    (($self:ident, $name:ident, $m:ident, $ops:ident) $( $($mnemonic:literal)|+ => $call:expr, )*) => {
+        /// The mnemonics that are known, in at least one form.
+        pub(crate) const MNEMONICS: &[&str] = &[$($($mnemonic),+),*];
+
+        impl<'a> FunctionLowering<'_, 'a> {
+            /// Lowers an instruction.
+            pub(super) fn opcode(&mut $self, instruction: &ast::Instruction<'a>) -> Lower<()> {
+                let mut parts = instruction.opcode.split('.');
+                let $name = parts.next().unwrap_or_default();
+                let $m = &mut Modifiers(parts.collect());
+                let $ops = instruction.operands.as_slice();
+                match $name {
+                    $( $($mnemonic)|+ => $call, )*
+                    _ => unsupported(format!("the instruction {}", $name)),
+                }
+            }
+        }
+    };
+}
+
+mnemonics! {
+    (self, name, m, ops)
+
+    // Arithmetic
+    "abs" | "add" | "addc" | "copysign" | "cos" | "div" | "ex2" | "fma" | "lg2" | "mad" | "mad24" | "madc" | "max" | "min"
+        | "mul" | "mul24" | "neg" | "rcp" | "rem" | "rsqrt" | "sad" | "sin" | "sqrt" | "sub" | "subc" | "tanh"
+        => self.arithmetic(name, m, ops),
+    "and" | "bfe" | "bfind" | "bmsk" | "brev" | "clz" | "cnot" | "fns" | "not" | "or" | "popc" | "prmt" | "shl" | "shr"
+        | "szext" | "xor" => self.bitwise(name, m, ops),
+    "bfi" => self.bit_field_insert(m, ops),
+    "dp2a" | "dp4a" => self.dot_product(name, m, ops),
+    "lop3" => self.lop3(m, ops),
+    "shf" => self.funnel_shift(m, ops),
+    "vabsdiff" | "vabsdiff2" | "vabsdiff4" | "vadd" | "vadd2" | "vadd4" | "vavrg2" | "vavrg4" | "vmax" | "vmax2" | "vmax4"
+        | "vmin" | "vmin2" | "vmin4" | "vset" | "vset2" | "vset4" | "vshl" | "vshr" | "vsub" | "vsub2" | "vsub4"
+        => self.video(name, m, ops),
+    "vmad" => self.video_mad(m, ops),
+    "cvt" => self.cvt(m, ops),
+    "mov" => self.mov(m, ops),
+    "selp" => self.selp(m, ops),
+    "set" | "setp" => self.set(name, m, ops),
+    "slct" => self.slct(m, ops),
+    "testp" => self.testp(m, ops),
+
+    // Memory
+    "ld" | "ldu" => self.load(m, ops),
+    "st" => self.store(m, ops),
+    "atom" | "red" => self.atomic(name, m, ops),
+    "cp" => self.cp(m, ops),
+    "tensormap" => self.tensor_map(m, ops),
+    "createpolicy" => self.create_policy(m, ops),
+    "cvta" => self.cvta(m, ops),
+    "isspacep" => self.isspacep(m, ops),
+    "getctarank" => self.rank_of(m, ops),
+    "mapa" => self.mapa(m, ops),
+    "alloca" | "stackrestore" | "stacksave" => self.stack(name, m, ops),
+    "applypriority" | "discard" | "prefetch" | "prefetchu" => self.hint(m),
+    "istypep" => self.istypep(m, ops),
+    "suld" | "sured" | "sust" => self.surface(name, m, ops),
+    "suq" | "txq" => self.object_query(name, m, ops),
+    "tex" => self.tex(m, ops),
+    "tld4" => self.tld4(m, ops),
+
+    // Threads together
+    "activemask" => self.activemask(m, ops),
+    "bar" | "barrier" => self.barrier(name, m, ops),
+    "elect" => self.elect(m, ops),
+    "fence" | "membar" => self.fence(m),
+    "match" => self.match_lanes(m, ops),
+    "mbarrier" => self.mbarrier(m, ops),
+    "redux" => self.redux(m, ops),
+    "setmaxnreg" => self.setmaxnreg(m, ops),
+    "shfl" => self.shfl(m, ops),
+    "vote" => self.vote(m, ops),
+
+    // Matrices
+    "ldmatrix" | "stmatrix" => self.ldmatrix(name, m, ops),
+    "mma" => self.mma(m, ops),
+    "movmatrix" => self.movmatrix(m, ops),
+    "wgmma" => self.wgmma(m, ops),
+    "wmma" => self.wmma(m, ops),
+
+    // Control
+    "bra" => self.bra(m, ops),
+    "brx" => self.brx(m, ops),
+    "call" => self.call(m, ops),
+    "exit" | "ret" | "trap" => self.end(name, m, ops),
+    "brkpt" => self.plain(m, Op::Nop),
+    "nanosleep" => self.plain_with(m, &["u32"], Op::Nanosleep),
+    "pmevent" => self.plain_with(m, &["mask"], Op::Nop),
+    // Programmatic dependent launch: every kernel here begins after the one before it has ended.
+    "griddepcontrol" => self.plain_with(m, &["launch_dependents", "wait"], Op::Nop),
+}
 
 /// Whether an opcode's mnemonic is known, in at least one form.
 pub(crate) fn knows(opcode: &str) -> bool {
     let mnemonic = opcode.split('.').next().unwrap_or_default();
     MNEMONICS.contains(&mnemonic)
-}
-
-impl<'a> FunctionLowering<'_, 'a> {
-    /// Lowers an instruction: by the first family that knows its mnemonic.
-    pub(super) fn opcode(&mut self, instruction: &ast::Instruction<'a>) -> Lower<()> {
-        let mut parts = instruction.opcode.split('.');
-        let name = parts.next().unwrap_or_default();
-        let m = &mut Modifiers(parts.collect());
-        let ops = instruction.operands.as_slice();
-        let known = self.arithmetic(name, m, ops)?
-            || self.logic(name, m, ops)?
-            || self.conversion(name, m, ops)?
-            || self.moves(name, m, ops)?
-            || self.stack(name, m, ops)?
-            || self.comparison(name, m, ops)?
-            || self.memory(name, m, ops)?
-            || self.atomics(name, m, ops)?
-            || self.async_copies(name, m, ops)?
-            || self.control(name, m, ops)?
-            || self.cluster(name, m, ops)?
-            || self.warp(name, m, ops)?
-            || self.matrix(name, m, ops)?
-            || self.mbarriers(name, m, ops)?
-            || self.textures(name, m, ops)?
-            || self.video(name, m, ops)?;
-        if known { Ok(()) } else { unsupported(format!("the instruction {name}")) }
-    }
 }
 
 #[cfg(test)]

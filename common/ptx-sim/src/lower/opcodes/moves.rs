@@ -9,16 +9,7 @@ use crate::lower::symbols::{Lower, invalid};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn moves(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "mov" => self.mov(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn mov(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn mov(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let vector = m.one(|name| match name {
             "v2" => Some(2),
             "v4" => Some(4),

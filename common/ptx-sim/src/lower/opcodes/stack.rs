@@ -13,11 +13,8 @@ const MIN_ALIGN: i128 = 8;
 const MAX_ALIGN: i128 = 1 << 23;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn stack(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        if !matches!(name, "alloca" | "stacksave" | "stackrestore") {
-            return Ok(false);
-        }
+    /// `alloca`, `stacksave`, `stackrestore`
+    pub(super) fn stack(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let ty = m.ty()?;
         m.finish()?;
         if !matches!(ty, Scalar::U32 | Scalar::U64) {
@@ -46,6 +43,6 @@ impl<'a> FunctionLowering<'_, 'a> {
             self.stack = Some(row);
         }
         self.emit(Op::Stack(Stack { op, wide: ty == Scalar::U64 }));
-        Ok(true)
+        Ok(())
     }
 }

@@ -9,22 +9,9 @@ use crate::scalar::Scalar;
 use crate::texture::Geometry;
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn textures(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "tex" => self.tex(m, ops)?,
-            "tld4" => self.tld4(m, ops)?,
-            "txq" | "suq" => self.object_query(name, m, ops)?,
-            "suld" | "sust" | "sured" => self.surface(name, m, ops)?,
-            "istypep" => self.istypep(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// Whether a handle is that of a variable of an opaque type: each type has a bit, as in the code that ptxas generates
     /// for it. Handles of objects have none.
-    fn istypep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn istypep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let bit = m.one(|name| {
             Some(match name {
                 "texref" => 61,
@@ -128,7 +115,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok((rows, coordinate))
     }
 
-    fn tex(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn tex(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         // There is one level: whatever level or gradient is asked for, it is the one.
         let level = match (m.flag("base"), m.flag("level"), m.flag("grad")) {
             (_, false, false) => 0,
@@ -159,7 +146,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn tld4(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn tld4(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let channel = m.one(|name| ["r", "g", "b", "a"].iter().position(|channel| *channel == name));
         let Some(channel) = channel else { return invalid("tld4 names a channel") };
         let geometry = self.geometry(m)?;
@@ -188,7 +175,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn object_query(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn object_query(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let surface = name == "suq";
         let what = m.one(|name| {
             Some(match name {
@@ -211,7 +198,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn surface(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn surface(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("p") {
             return unsupported("an access of a surface by its format, .p");
         }

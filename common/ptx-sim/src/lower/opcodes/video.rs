@@ -78,23 +78,12 @@ fn digits(selector: &str, letter: char, limit: u8) -> Lower<Vec<u8>> {
 }
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn video(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        let Some(stem) = name.strip_prefix('v') else { return Ok(false) };
-        match stem {
-            "mad" => self.video_mad(m, ops)?,
-            "shl" | "shr" => self.video_scalar(stem, None, m, ops)?,
-            _ => {
-                if let Some(op) = stem.strip_suffix(['2', '4']).and_then(op_named) {
-                    self.video_simd(op, if stem.ends_with('2') { 2 } else { 4 }, m, ops)?;
-                } else if let Some(op) = op_named(stem).filter(|op| *op != VideoOp::Average) {
-                    self.video_scalar(stem, Some(op), m, ops)?;
-                } else {
-                    return Ok(false);
-                }
-            }
+    pub(super) fn video(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let stem = name.strip_prefix('v').unwrap_or(name);
+        if let Some(op) = stem.strip_suffix(['2', '4']).and_then(op_named) {
+            return self.video_simd(op, if stem.ends_with('2') { 2 } else { 4 }, m, ops);
         }
-        Ok(true)
+        self.video_scalar(stem, op_named(stem), m, ops)
     }
 
     /// Whether the result, a and b have a sign; a comparison's result has none.
@@ -171,7 +160,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit_video(Video::Scalar { op, signed, saturate, select, second }, &d, [Some(&a), Some(&b), c])
     }
 
-    fn video_mad(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn video_mad(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let [_, a_signed, b_signed] = self.video_types(m, false)?;
         let saturate = m.flag("sat");
         let plus_one = m.flag("po");

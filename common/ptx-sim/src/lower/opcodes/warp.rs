@@ -9,26 +9,15 @@ use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
-    /// False if the mnemonic is not of this family.
-    pub(super) fn warp(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
-        match name {
-            "shfl" => self.shfl(m, ops)?,
-            "vote" => self.vote(m, ops)?,
-            "match" => self.match_(m, ops)?,
-            "redux" => self.redux(m, ops)?,
-            "elect" => self.elect(m, ops)?,
-            "activemask" => {
-                m.flag("b32");
-                m.finish()?;
-                let d = self.dst(operand(ops, 0)?, Scalar::B32)?;
-                self.emit(Op::Activemask { d });
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
+    pub(super) fn activemask(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.flag("b32");
+        m.finish()?;
+        let d = self.dst(operand(ops, 0)?, Scalar::B32)?;
+        self.emit(Op::Activemask { d });
+        Ok(())
     }
 
-    fn shfl(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn shfl(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let sync = m.flag("sync");
         let mode = m.one(|name| {
             Some(match name {
@@ -56,7 +45,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(Some(members), TogetherOp::Shfl { mode, d, valid, a, b, c })
     }
 
-    fn vote(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn vote(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let sync = m.flag("sync");
         let mode = m.one(|name| {
             Some(match name {
@@ -89,7 +78,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    fn match_(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn match_lanes(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.flag("sync");
         let all = m.flag("all");
         let any = m.flag("any");
@@ -113,7 +102,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(Some(members), op)
     }
 
-    fn redux(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn redux(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.flag("sync");
         let Some(op) = m.one(|name| ["add", "min", "max", "and", "or", "xor"].into_iter().find(|op| *op == name))
         else {
@@ -149,7 +138,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(Some(members), TogetherOp::Redux { op, d, a })
     }
 
-    fn elect(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    pub(super) fn elect(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.flag("sync");
         m.finish()?;
         let [Operand::Pair(d, p), members] = ops else { return invalid("elect.sync takes d|p and a mask") };
