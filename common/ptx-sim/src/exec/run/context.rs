@@ -62,3 +62,15 @@ pub(crate) enum Step {
 
 /// A problem and the instruction it happened at.
 pub(crate) type Fail = (Box<Problem>, usize);
+
+/// Reason why a split stopped running.
+pub(super) enum Stop {
+    /// Its turn is over.
+    Quantum,
+    /// It yields: the thing it asked for is not there yet.
+    Yield,
+    /// It waits; its state gives the reason.
+    Wait,
+    /// Its lanes are gone: exited, or waiting at a join.
+    Gone,
+}

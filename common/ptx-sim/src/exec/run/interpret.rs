@@ -7,11 +7,11 @@
 //! (`crate::scalar`), exactly but several times slower. NEON has fused multiply-add, so AArch64 needs no second version.
 
 use super::arithmetic::*;
-use super::async_copy::{cp_async, cp_async_wait, pass_time};
+use super::async_copy::{cp_async, cp_async_wait};
 use super::atomic;
 use super::bulk;
-use super::context::{Context, Fail, Step};
-use super::control::{arrive, cluster_arrive, cluster_wait, enter, leave_behind, meet, part};
+use super::context::{Context, Fail, Step, Stop};
+use super::control::{arrive, cluster_arrive, cluster_wait, enter, leave_behind, part};
 use super::load_store::{load, store};
 use super::mbarrier;
 use super::tensor;
@@ -26,94 +26,14 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::warp::{Split, State, Warp};
 use crate::exec::watch::monitor::Monitor;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{each, mask_of};
 use crate::scalar::half::{Bf16, F16};
 use crate::scalar::single::sum_to_odd;
 
-/// Warp instructions after which a warp lets the next one run.
-const WARP_QUANTUM: u32 = 1 << 11;
-
-/// Number of warp instructions after which diverged lanes let the others run: one side may be spinning until the other
-/// gives up a lock.
-const SPLIT_QUANTUM: u32 = 1 << 7;
-
-/// Reason why a split stopped running.
-enum Stop {
-    /// Its turn is over.
-    Quantum,
-    /// It yields: the thing it asked for is not there yet.
-    Yield,
-    /// It waits; its state gives the reason.
-    Wait,
-    /// Its lanes are gone: exited, or waiting at a join.
-    Gone,
-}
-
-/// Runs the warp until its turn is over or all its lanes wait or are done. Returns whether it executed anything.
-pub(crate) fn run<M: Monitor>(
-    warp: &mut Warp,
-    block: &mut Block,
-    launch: &Launch<'_>,
-    monitor: &mut M,
-) -> Result<bool, Box<Fault>> {
-    let mut steps = WARP_QUANTUM;
-    let mut moved = false;
-    block.pass_time(launch, monitor)?;
-    pass_time(block, warp, launch, monitor);
-    let located = |(problem, pc): Fail, index, number| Box::new(launch.fault(*problem, pc, index, number));
-    wgmma::pass_time(warp, block, launch, monitor).map_err(|fail| located(fail, block.index, warp.number))?;
-    while steps > 0 {
-        let Some(at) = warp.splits.iter().rposition(|split| split.state == State::Ready) else {
-            match meet(warp, block, launch, monitor) {
-                Ok(true) => moved = true,
-                Ok(false) => break,
-                Err(fail) => return Err(located(fail, block.index, warp.number)),
-            }
-            continue;
-        };
-        moved = true;
-        let mut split = warp.splits.swap_remove(at);
-        let alone = warp.splits.is_empty();
-        let turn = if alone { steps } else { steps.min(SPLIT_QUANTUM) };
-        let before = block.counts.warp_instructions + block.charged;
-        let waits = warp.spun;
-        let stop = interpret_here(warp, &mut split, block, launch, monitor, turn);
-        // A split that has more to do than to wait.
-        warp.busy |= warp.spun == waits && matches!(stop, Ok(Stop::Quantum));
-        steps = steps
-            .saturating_sub((block.counts.warp_instructions + block.charged - before).clamp(1, u32::MAX.into()) as u32);
-        match stop {
-            Ok(Stop::Gone) => {}
-            // Another split goes first next time: this one may be waiting for it.
-            Ok(Stop::Quantum) => warp.splits.insert(0, split),
-            Ok(Stop::Wait) => warp.splits.push(split),
-            Ok(Stop::Yield) => {
-                let others = warp.splits.iter().any(|split| split.state == State::Ready);
-                warp.splits.insert(0, split);
-                if !others {
-                    break;
-                }
-            }
-            Err(fail) => return Err(located(fail, block.index, warp.number)),
-        }
-    }
-    note_turn(warp, block, moved);
-    Ok(moved)
-}
-
-/// Counts vain waits at mbarriers in turns in which nothing else happened.
-fn note_turn(warp: &mut Warp, block: &mut Block, moved: bool) {
-    let (spun, busy) = (std::mem::take(&mut warp.spun), std::mem::take(&mut warp.busy));
-    if moved {
-        block.vain_waits += u64::from(spun);
-        block.busy |= busy || spun == 0;
-    }
-}
-
 /// [`interpret`] in its fastest version for this machine.
-fn interpret_here<M: Monitor>(
+pub(super) fn interpret_here<M: Monitor>(
     warp: &mut Warp,
     split: &mut Split,
     block: &mut Block,

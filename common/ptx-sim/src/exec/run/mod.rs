@@ -22,5 +22,6 @@ pub(crate) mod tensor;
 pub(crate) mod texture;
 pub(crate) mod together;
 pub(crate) mod transfers;
+pub(crate) mod turn;
 pub(crate) mod vector;
 pub(crate) mod wgmma;

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::interpret;
 use super::mbarrier::{starved, waits_in_vain};
+use super::turn;
 use crate::exec::state::barrier::{BARRIERS, BarrierState};
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::Cluster;
@@ -111,7 +111,7 @@ impl Block {
         for number in 0..self.warps.len() {
             let mut warps = std::mem::take(&mut self.warps);
             let before = self.counts.warp_instructions;
-            let result = interpret::run(&mut warps[number], self, launch, monitor);
+            let result = turn::run(&mut warps[number], self, launch, monitor);
             let used = self.counts.warp_instructions - before + std::mem::take(&mut self.charged);
             if warps[number].is_done() {
                 self.pool.release(&mut warps[number]);

@@ -1,0 +1,384 @@
+//! Checks of one access: whether its bytes were written, lie in one variable, and race with others.
+
+use super::races::race_problem;
+use super::shadows::{all_set, bits_of, for_words};
+use super::{DOUBTFUL_BYTES, MAX_DOUBTFUL, MAX_DOUBTFUL_READS, Met, Sanitiser};
+use crate::exec::state::block::Block;
+use crate::exec::state::handover::Handover;
+use crate::exec::state::launch::{At, Launch};
+use crate::exec::state::place::{InOrder, Kind, Place, Visit};
+use crate::exec::state::problem::Problem;
+use crate::exec::state::shadow::*;
+use crate::exec::state::warp::Warp;
+use crate::exec::watch::touched::How;
+use crate::fault::FaultKind;
+use crate::ir::{AtomOp, Op, Order, R, TogetherOp};
+use crate::lanes::{lanes, lanes_where, mask_of};
+use crate::limits::Use;
+
+impl Sanitiser {
+    /// Checks an access that the warp is about to make. Returns the lanes that must not make it.
+    pub(crate) fn inspect(&mut self, block: &mut Block, warp: &Warp, visit: &Visit<'_>) -> u32 {
+        self.tick();
+        let Visit { at, part, addresses, reach, .. } = *visit;
+        let offsets = visit.offsets();
+        let number = block.number;
+        if block.transfers.len() != 0 || matches!(part.place, Place::Peer(_)) {
+            self.look_for_transfers(block, visit);
+        }
+        // Lanes that compare and swap one place in the same instruction: each checks what it read before the others' swaps,
+        // also if those wrote back what was there, so that its own succeeds at once.
+        let swaps = is_swap(&at.launch.program.code[at.pc].op);
+        match part.place {
+            Place::Param => 0,
+            Place::Local => {
+                let is_written = |lane: usize, from: u64, bytes: u64| {
+                    warp.local.is_written(lane, (offsets[lane] + from) as u32, bytes as usize)
+                };
+                self.check_written(visit, number, part.mask, is_written);
+                0
+            }
+            Place::Shared | Place::Peer(_) => {
+                // Nearly always all lanes are in one variable.
+                let around = |at: u64| self.variables.iter().find(|(_, end)| at < *end).copied().unwrap_or((0, 0));
+                let outside = |(start, end): (u64, u64)| {
+                    mask_of(|lane| offsets[lane] < start || offsets[lane] + reach.bytes > end)
+                };
+                let mut stray = outside(around(offsets[part.mask.trailing_zeros() as usize])) & part.mask;
+                stray = lanes_where(stray, |lane| outside(around(offsets[lane])) >> lane & 1 == 1);
+                if stray != 0 {
+                    self.report(at, between_variables(visit, stray));
+                }
+                if reach.writes() && block.wgmmas.are_to_read() && matches!(part.place, Place::Shared) {
+                    self.look_for_tiles(block, visit);
+                }
+                let mask = part.mask & !stray;
+                let Some(mut shadow) = block.shadow.take() else { return stray };
+                shadow.begin(self.now);
+                let mut peer = match part.place {
+                    Place::Peer(rank) => Some(&mut block.peers[rank as usize]),
+                    _ => None,
+                };
+                let owner = peer.as_ref().map_or(number, |peer| peer.number);
+                let theirs = peer.as_mut().and_then(|peer| peer.shadow.as_mut());
+                let (mut memory, mut written) = match theirs {
+                    Some(theirs) => {
+                        theirs.begin(self.now);
+                        theirs.reached_by(&shadow, at, mask, self.now);
+                        (std::mem::take(&mut theirs.memory), std::mem::take(&mut theirs.written))
+                    }
+                    None => (std::mem::take(&mut shadow.memory), std::mem::take(&mut shadow.written)),
+                };
+                let bits = bits_of(reach.bytes);
+                let is_written = |lane: usize, from: u64, bytes: u64| {
+                    let at = offsets[lane] + from;
+                    !written[(at / 64) as usize] >> (at % 64) & bits_of(bytes) == 0
+                };
+                self.check_written(visit, number, mask, is_written);
+                // A copy counts when it is made.
+                if matches!(reach.kind, Kind::Write | Kind::Atomic) {
+                    for lane in lanes(mask) {
+                        written[(offsets[lane] / 64) as usize] |= bits << (offsets[lane] % 64);
+                    }
+                }
+                let shared: &[u128] = match part.place {
+                    Place::Peer(rank) => &block.peers[rank as usize].shared,
+                    _ => &block.shared,
+                };
+                let held = |at: u64, bytes: usize, value: &[u8]| {
+                    // SAFETY: shared memory is plain bytes, and `at + bytes` was checked to lie in it.
+                    let all = unsafe {
+                        std::slice::from_raw_parts(shared.as_ptr().cast::<u8>(), std::mem::size_of_val(shared))
+                    };
+                    all[at as usize..at as usize + bytes] == value[..bytes]
+                };
+                let place = |at: u64| Handover::Shared(owner, at);
+                self.settle(visit, &shadow, mask, place);
+                for (lane, record) in self.races(&mut shadow, &mut memory, visit, mask, held, place) {
+                    let problem = race_problem(FaultKind::SharedRace, visit, &shadow, lane, record);
+                    self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
+                }
+                if swaps {
+                    self.settle(visit, &shadow, mask, place);
+                }
+                let theirs = match part.place {
+                    Place::Peer(rank) => block.peers[rank as usize].shadow.as_mut(),
+                    _ => None,
+                };
+                let keeper = theirs.unwrap_or(&mut shadow);
+                (keeper.memory, keeper.written) = (memory, written);
+                block.shadow = Some(shadow);
+                stray
+            }
+            Place::Allocation(allocation) => {
+                let Some(mut shadow) = block.shadow.take() else { return 0 };
+                shadow.begin(self.now);
+                if !at.launch.earlier.is_empty() {
+                    self.look_for_earlier_work(visit, &shadow, allocation);
+                }
+                if let Some(written) = allocation.written() {
+                    let is_written = |lane: usize, from: u64, bytes: u64| written.has_all(offsets[lane] + from, bytes);
+                    self.check_written(visit, number, part.mask, is_written);
+                    if reach.writes() {
+                        lanes(part.mask).for_each(|lane| written.set(offsets[lane], reach.bytes));
+                    }
+                }
+                if let Some(touched) = &mut self.touched {
+                    let how = match reach.kind {
+                        Kind::Read => How::Read,
+                        Kind::Write | Kind::Copy => How::Write,
+                        Kind::Atomic => How::Atomic,
+                    };
+                    for lane in lanes(part.mask) {
+                        touched.note(allocation, how, [offsets[lane], reach.bytes], &at.launch.account);
+                    }
+                }
+                let base = allocation.base;
+                let Some(index) = self.global.index(allocation, &at.launch.account) else {
+                    block.shadow = Some(shadow);
+                    return 0;
+                };
+                let mut memory = std::mem::take(&mut self.global.all[index]);
+                let held = |at: u64, bytes: usize, value: &[u8]| {
+                    let mut found = [0; 32];
+                    allocation.read(at, &mut found[..bytes]);
+                    found[..bytes] == value[..bytes]
+                };
+                let place = |at: u64| Handover::Global(base + at);
+                self.settle(visit, &shadow, part.mask, place);
+                let races = self.races(&mut shadow, &mut memory, visit, part.mask, held, place);
+                self.global.all[index] = memory;
+                for (lane, record) in races {
+                    let mut problem = race_problem(FaultKind::GlobalRace, visit, &shadow, lane, record);
+                    problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
+                    self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
+                }
+                if swaps {
+                    self.settle(visit, &shadow, part.mask, place);
+                }
+                block.shadow = Some(shadow);
+                0
+            }
+        }
+    }
+
+    /// Reports a race, unless it is one between a plain read and an atomic of two threads: the reader may check by a
+    /// compare-and-swap that nothing has changed, as the Programming Guide's own atomic addition of f64 does.
+    pub(super) fn report_race(
+        &mut self,
+        visit: &Visit<'_>,
+        shadow: &BlockShadow,
+        lane: usize,
+        with: Record,
+        place: Handover,
+        problem: Problem,
+    ) {
+        const KINDS: u32 = STRONG | PENDING | WRITE | READ;
+        let at = visit.at;
+        let reader = match visit.reach.kind {
+            Kind::Read if visit.reach.order == Order::Weak && with[2] & KINDS == STRONG | WRITE | READ => {
+                shadow.thread(at.warp, lane)
+            }
+            Kind::Atomic if visit.reach.order != Order::Weak && with[2] & KINDS == READ => with[0],
+            _ => return self.report(at, problem),
+        };
+        if !self.swaps {
+            return self.report(at, problem);
+        }
+        if self.doubtful.len() < MAX_DOUBTFUL || self.doubtful.contains_key(&(reader, place)) {
+            let met = Met { block: at.block, warp: at.warp, pc: at.pc, problem };
+            let races = self.doubtful.entry((reader, place)).or_default();
+            if races.len() < MAX_DOUBTFUL_READS && at.launch.account.take(Use::Records, DOUBTFUL_BYTES) {
+                races.push(met);
+            }
+        }
+    }
+
+    pub(super) fn report_all(&mut self, launch: &Launch<'_>, all: Vec<Met>) {
+        for Met { block, warp, pc, problem } in all {
+            self.report(At { launch, block, warp, pc }, problem);
+        }
+    }
+
+    /// Checks a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
+    /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
+        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared) || !at.launch.earlier.is_empty()
+        {
+            return false;
+        }
+        if access.fresh {
+            self.tick();
+        }
+        let InOrder { offset, count, same, lane, lanes, mask, write, .. } = *access;
+        let number = block.number as u32;
+        if block.transfers.len() != 0 && block.transfers.iter().any(|transfer| transfer.may_meet(&place, access)) {
+            return false;
+        }
+        let Some(shadow) = &mut block.shadow else { return false };
+        shadow.begin(self.now);
+        let bytes = if same { 4 * count } else { 4 * u64::from(lanes) };
+        let threads = [shadow.thread(at.warp, lane), mask];
+        let moment = [self.now, at.pc as u32];
+        let range = (offset, bytes);
+        let look = |memory: &mut Shadow, shadow: &BlockShadow| {
+            if write {
+                mask == u32::MAX && memory.write_in_order(shadow, number, offset, threads, moment)
+            } else if same {
+                memory.read_one(shadow, number, [offset, bytes], threads, moment)
+            } else {
+                memory.read_in_order(shadow, number, offset, threads, moment)
+            }
+        };
+        match place {
+            Place::Shared => {
+                let around = self.variables.iter().find(|(_, end)| offset < *end);
+                if !around.is_some_and(|(start, end)| offset >= *start && offset + bytes <= *end)
+                    || !write && !all_set(|word| shadow.written[word as usize], range)
+                {
+                    return false;
+                }
+                let mut memory = std::mem::take(&mut shadow.memory);
+                let passed = memory.touch(offset, bytes, &at.launch.account) && look(&mut memory, shadow);
+                shadow.memory = memory;
+                if passed && write {
+                    for_words(range, |word, bits| shadow.written[word as usize] |= bits);
+                }
+                passed
+            }
+            Place::Allocation(allocation) => {
+                let Some(written) = allocation.written() else { return false };
+                if !write && !all_set(|word| written.word(word), range) {
+                    return false;
+                }
+                let account = &at.launch.account;
+                let Some(index) = self.global.index(allocation, account) else { return false };
+                let memory = &mut self.global.all[index];
+                let passed = memory.touch(offset, bytes, account) && look(memory, shadow);
+                if passed && write {
+                    for_words(range, |word, bits| written.set_word(word, bits));
+                }
+                if passed && let Some(touched) = &mut self.touched {
+                    let how = if write { How::Write } else { How::Read };
+                    if same {
+                        touched.note(allocation, how, [offset, bytes], account);
+                    } else {
+                        for lane in crate::lanes::lanes(mask) {
+                            touched.note(allocation, how, [offset + 4 * lane as u64, 4], account);
+                        }
+                    }
+                }
+                passed
+            }
+            Place::Peer(_) | Place::Local | Place::Param => false,
+        }
+    }
+
+    /// Looks for lanes of `mask` that read unwritten bytes. A load's unwritten values are reported when they are used.
+    pub(super) fn check_written(
+        &mut self,
+        visit: &Visit<'_>,
+        block: u64,
+        mask: u32,
+        is_written: impl Fn(usize, u64, u64) -> bool,
+    ) {
+        let Visit { at, frame, reach, .. } = *visit;
+        if !reach.reads() {
+            return;
+        }
+        let unwritten = lanes_where(mask, |lane| !is_written(lane, 0, reach.bytes));
+        if unwritten == 0 {
+            return;
+        }
+        let kind = FaultKind::UninitialisedRead;
+        let mut rest = unwritten;
+        if let Op::Load(access) = &at.launch.program.code[at.pc].op {
+            let bytes = u64::from(access.bytes);
+            for (element, &d) in (0..u64::from(access.count)).zip(&access.rows) {
+                let lanes = lanes_where(unwritten, |lane| !is_written(lane, element * bytes, bytes));
+                if d == R::MAX {
+                    rest &= !lanes;
+                } else if lanes != 0 {
+                    let problem = || unwritten_problem(visit, lanes);
+                    let name = (block, at.warp, frame, d);
+                    if self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes, lanes & rest], problem) {
+                        rest &= !lanes;
+                    }
+                }
+            }
+        }
+        if let Op::Together(together) = &at.launch.program.code[at.pc].op
+            && let TogetherOp::LdMatrix(moves) = &together.op
+        {
+            for (matrix, &d) in moves.rows.iter().enumerate() {
+                let rows = unwritten & 0xff << (8 * matrix);
+                let unset = |row: usize, from: usize, bytes: u64| {
+                    let row = 8 * matrix + row;
+                    rows >> row & 1 == 1 && !is_written(row, from as u64, bytes)
+                };
+                // Lane l has elements 2·(l % 4) and the next of row l / 4; transposed, of column l / 4.
+                let lanes = mask_of(|lane| match moves.transposed {
+                    false => unset(lane / 4, 4 * (lane % 4), 4),
+                    true => (0..2).any(|next| unset(2 * (lane % 4) + next, 2 * (lane / 4), 2)),
+                });
+                let problem = || Problem { lanes, ..unwritten_problem(visit, rows) };
+                let name = (block, at.warp, frame, d);
+                if lanes != 0 && self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes; 2], problem) {
+                    rest &= !rows;
+                }
+            }
+        }
+        if rest != 0 {
+            self.report(at, unwritten_problem(visit, rest));
+        }
+    }
+
+    /// Records that the lanes of `mask` have read by a shuffle from lanes that do not take part.
+    pub(crate) fn read_from_outside(
+        &mut self,
+        at: At<'_>,
+        block: &Block,
+        frame: (u32, u32),
+        d: R,
+        mask: u32,
+        problem: Box<Problem>,
+    ) {
+        let name = (block.number, at.warp, frame, d);
+        let kind = problem.kind;
+        let mut problem = Some(problem);
+        let followed = self.undefined.add(&at.launch.account, name, at.pc, kind, [mask; 2], || match problem.take() {
+            Some(problem) => *problem,
+            None => *Problem::new(kind, mask, ""),
+        });
+        if let Some(problem) = problem.filter(|_| !followed) {
+            self.report(at, *problem);
+        }
+    }
+}
+
+pub(super) fn is_swap(op: &Op) -> bool {
+    matches!(op, Op::Atomic(atomic) if matches!(atomic.op, AtomOp::Cas))
+}
+
+pub(super) fn unwritten_problem(visit: &Visit<'_>, lanes: u32) -> Problem {
+    let Visit { at: At { launch, .. }, part, addresses, reach, .. } = *visit;
+    let address = addresses[lanes.trailing_zeros() as usize];
+    let (space, place) = match part.place {
+        Place::Allocation(allocation) => ("global", allocation.describe(address)),
+        Place::Shared | Place::Peer(_) => ("shared", launch.describe_shared(address.wrapping_sub(part.base))),
+        Place::Local => ("local", format!("byte {} of the thread's local memory", address.wrapping_sub(part.base))),
+        Place::Param => ("parameter", String::new()),
+    };
+    let message = format!("read of {} bytes of {space} memory that were never written", reach.bytes);
+    *Problem::new(FaultKind::UninitialisedRead, lanes, message).at(address).note(format!("the address is {place}"))
+}
+
+pub(super) fn between_variables(visit: &Visit<'_>, lanes: u32) -> Problem {
+    let Visit { at: At { launch, .. }, reach, .. } = *visit;
+    let offset = visit.offsets()[lanes.trailing_zeros() as usize];
+    let verb = if reach.kind == Kind::Read { "read" } else { "write" };
+    let message = format!("out-of-bounds {verb} of {} bytes in shared memory", reach.bytes);
+    let note = format!("the address is {}", launch.describe_shared(offset));
+    *Problem::new(FaultKind::OutOfBounds, lanes, message).at(offset).note(note)
+}
