@@ -13,8 +13,10 @@ use crate::cli::{
     Argument, Buffer, CaseOptions, Contents, Element, Map, Object, Parts, address, address_mode, addresses,
     case_argument, extent, format,
 };
+use crate::json::finding_json;
+use crate::results::{write_failed, write_printed};
 use crate::session::Session;
-use crate::{Bounds, Failure, finding_json, limit_among, load, save, write_failed, write_printed};
+use crate::{Bounds, Failure, limit_among, load, save};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

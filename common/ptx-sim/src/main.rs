@@ -1,7 +1,10 @@
 //! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or lists the file's contents.
 
 mod case;
+mod check;
 mod cli;
+mod json;
+mod results;
 mod session;
 
 use std::collections::HashMap;
@@ -12,14 +15,17 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use check::check;
 use clap::Parser;
-use cli::{Argument, Check, Cli, Command, Launch, Run, Show, TraceOptions};
+use cli::{Argument, Cli, Command, Launch, Run, Show, TraceOptions};
 use flate2::read::GzDecoder;
+use json::{finding_json, load_error_json, results_json};
 use ptx_sim::{
-    AccessKind, Device, DeviceConfig, Fault, FaultKind, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport,
-    Limits, LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile,
-    Space, Trace, TraceRequest, Unsupported, UnsupportedForm, WatchRequest, WatchSink, WatchThreads, ptxas,
+    AccessKind, Device, DeviceConfig, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, Limits, LoadError,
+    LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace,
+    TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
+use results::{write_failed, write_json, write_results};
 use serde_json::{Value, json};
 use session::{Place, Session, SetUp};
 
@@ -310,31 +316,6 @@ fn limit_among(findings: &[Fault]) -> Option<&Fault> {
     findings.iter().find(|finding| matches!(finding.kind, FaultKind::TimeLimit | FaultKind::MemoryLimit))
 }
 
-/// Writes the kernels' output before a fault, which helps to understand it; as JSON with the fault, and with the findings
-/// if a sanitiser watched.
-fn write_failed(out: &mut impl Write, json: bool, printed: &str, fault: &Fault, findings: Option<&[Fault]>) {
-    // A closed pipe must not hide the fault, which is told on stderr too.
-    let _ = if json {
-        let mut object = fault_json(fault, printed);
-        if let Some(findings) = findings {
-            object["findings"] = findings.iter().map(finding_json).collect();
-        }
-        writeln!(out, "{object}")
-    } else {
-        write_printed(out, printed)
-    };
-    let _ = out.flush();
-}
-
-/// Writes the output of kernels. Further text begins on a line of its own.
-fn write_printed(out: &mut impl Write, printed: &str) -> io::Result<()> {
-    out.write_all(printed.as_bytes())?;
-    if !printed.is_empty() && !printed.ends_with('\n') {
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
 /// The buffer or variable of that name, or the buffer that is the argument of that number.
 fn saved(session: &Session, launch: &Launch, name: &str) -> Result<Place, SetUp> {
     let numbered = name
@@ -486,268 +467,4 @@ fn list(trace: &Trace, pick: &Pick, bounds: Bounds) -> Result<String, Failure> {
         text += &format!("truncated: {} more warp instructions of the block are not in the trace\n", trace.missed);
     }
     Ok(text)
-}
-
-fn write_results(out: &mut impl Write, session: &Session, printed: &str) -> io::Result<()> {
-    write_printed(out, printed)?;
-    session.shown().try_for_each(|place| place.write_line(out, &session.device))
-}
-
-impl Place {
-    /// Writes the elements as a line of text.
-    fn write_line(&self, out: &mut impl Write, device: &Device) -> io::Result<()> {
-        self.write(out, device, |out, bits| out.write_all(self.element.text(bits).as_bytes()))?;
-        writeln!(out)
-    }
-
-    /// Writes the elements as a list of JSON.
-    fn write_list(&self, out: &mut impl Write, device: &Device) -> io::Result<()> {
-        out.write_all(b"[")?;
-        self.write(out, device, |out, bits| write!(out, "{}", self.element.json(bits)))?;
-        out.write_all(b"]")
-    }
-
-    /// Writes the elements with commas between, in parts: as text they take many times their memory.
-    fn write<W: Write>(
-        &self,
-        out: &mut W,
-        device: &Device,
-        one: impl Fn(&mut W, u64) -> io::Result<()>,
-    ) -> io::Result<()> {
-        // A texture or surface is read whole.
-        let texels = self.object.map(|handle| {
-            let mut texels = vec![0; self.bytes as usize];
-            let read = device.read_object(handle, &mut texels);
-            read.expect("it was made with this size and never destroyed");
-            texels
-        });
-        let mut part = [0; 1 << 16];
-        let mut done = 0;
-        while done < self.bytes {
-            let part = &mut part[..(self.bytes - done).min(1 << 16) as usize];
-            match &texels {
-                Some(texels) => part.copy_from_slice(&texels[done as usize..done as usize + part.len()]),
-                None => {
-                    let read = device.read(self.pointer.offset(done), part);
-                    read.expect("it was allocated with this size and never freed");
-                }
-            }
-            for (at, bits) in self.element.elements(part).enumerate() {
-                if done != 0 || at != 0 {
-                    out.write_all(b",")?;
-                }
-                one(out, bits)?;
-            }
-            done += part.len() as u64;
-        }
-        Ok(())
-    }
-}
-
-/// The object with the buffers as its first member.
-fn write_json(out: &mut impl Write, session: &Session, object: &Value) -> io::Result<()> {
-    write!(out, "{{\"buffers\":[")?;
-    for (at, place) in session.shown().enumerate() {
-        out.write_all(if at == 0 { b"" } else { b"," })?;
-        place.write_list(out, &session.device)?;
-    }
-    let rest = object.to_string();
-    writeln!(out, "],{}", rest.trim_start_matches('{'))
-}
-
-/// All results except the buffers.
-fn results_json(report: LaunchReport, printed: &str) -> Value {
-    let mut object = json!({
-        "instructions": report.warp_instructions,
-        "lane_instructions": report.lane_instructions,
-    });
-    if !printed.is_empty() {
-        object["output"] = json!(printed);
-    }
-    object
-}
-
-fn fault_json(fault: &Fault, printed: &str) -> Value {
-    let mut object = json!({ "fault": one_fault_json(fault) });
-    if !printed.is_empty() {
-        object["output"] = json!(printed);
-    }
-    object
-}
-
-fn one_fault_json(fault: &Fault) -> Value {
-    let inlined: Vec<Value> = fault.inlined.iter().map(|(file, line)| json!({ "file": file, "line": line })).collect();
-    json!({
-        "kind": fault.kind.name(),
-        "message": fault.message,
-        "kernel": fault.kernel,
-        "file": fault.file,
-        "line": fault.line,
-        "ptx_file": fault.ptx.0,
-        "ptx_line": fault.ptx.1,
-        "instruction": fault.instruction,
-        "block": fault.block,
-        "thread": fault.thread,
-        "threads": fault.threads,
-        "address": fault.address,
-        "notes": fault.notes,
-        "inlined": inlined,
-    })
-}
-
-/// JSON of a finding. It always has a line: that of the PTX file where no CUDA source is known.
-fn finding_json(finding: &Fault) -> Value {
-    let place = |file: &Option<String>, line: Option<u32>, ptx: &(String, u32)| match (file, line) {
-        (Some(file), Some(line)) => (file.clone(), line),
-        _ => ptx.clone(),
-    };
-    let mut object = one_fault_json(finding);
-    let (file, line) = place(&finding.file, finding.line, &finding.ptx);
-    object["file"] = json!(file);
-    object["line"] = json!(line);
-    object["count"] = json!(finding.count);
-    if let Some(other) = &finding.other {
-        let (file, line) = place(&other.file, other.line, &other.ptx);
-        object["other"] = json!({
-            "access": other.what, "file": file, "line": line, "block": other.block, "thread": other.thread,
-        });
-    }
-    object
-}
-
-fn check(options: &Check) -> Result<ExitCode, Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let Some(file) = &options.file else {
-        write_support(&mut out)?;
-        out.flush()?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let module = load(file, Bounds::new(&options.limits))?;
-    let kernels: Vec<&KernelInfo> = module.kernels().collect();
-    if options.json {
-        let kernels: Vec<Value> = kernels.iter().map(|kernel| kernel_json(kernel)).collect();
-        writeln!(out, "{}", json!({ "kernels": kernels }))?;
-    } else {
-        if kernels.is_empty() {
-            writeln!(out, "{} has no kernels", module.name())?;
-        }
-        kernels.iter().try_for_each(|kernel| write_kernel(&mut out, kernel))?;
-    }
-    out.flush()?;
-    let known = kernels.iter().all(|kernel| kernel.unsupported.is_empty());
-    Ok(if known { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-/// Writes the supported and the refused instructions, in Markdown.
-fn write_support(out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "Instructions that run, in their forms up to compute capability 9.0 but for those below:\n")?;
-    let mut line = String::new();
-    for name in ptx_sim::supported_mnemonics() {
-        if line.len() + name.len() + 3 > 120 {
-            writeln!(out, "{}", line.trim_end())?;
-            line.clear();
-        }
-        line += &format!("`{name}` ");
-    }
-    writeln!(out, "{}\n", line.trim_end())?;
-    writeln!(out, "| refused | reason |\n| --- | --- |")?;
-    for item in ptx_sim::refused_forms() {
-        let form = item.text.trim_start_matches('.').split_whitespace().next().unwrap_or_default();
-        let dot = if item.text.starts_with('.') { "." } else { "" };
-        writeln!(out, "| `{dot}{}` | {} |", form.trim_end_matches(';'), item.reason)?;
-    }
-    Ok(())
-}
-
-fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
-    match session::readable(&kernel.name) {
-        same if same == kernel.name => writeln!(out, "kernel {same}")?,
-        readable => writeln!(out, "kernel {} = {readable}", kernel.name)?,
-    }
-    // A type may be as long as the file; a column is not.
-    let width = kernel.params.iter().map(|param| param.ty.len()).max().unwrap_or(0).min(60);
-    for (number, param) in (1..).zip(&kernel.params) {
-        writeln!(out, "  parameter {number}: {:width$}  {}  offset {}", param.ty, param.name, param.offset)?;
-    }
-    writeln!(out, "  static shared memory: {} bytes", kernel.static_shared)?;
-    match (kernel.required_threads, kernel.max_threads) {
-        (Some([x, y, z]), _) => writeln!(out, "  launch bounds: a block of {x} × {y} × {z} threads")?,
-        (None, Some(threads)) => writeln!(out, "  launch bounds: at most {threads} threads per block")?,
-        (None, None) => writeln!(out, "  launch bounds: none")?,
-    }
-    if kernel.unsupported.is_empty() {
-        return writeln!(out, "  unsupported instructions: none");
-    }
-    writeln!(out, "  unsupported instructions: {}", kernel.unsupported.len())?;
-    for form in Unsupported::forms(&kernel.unsupported) {
-        let first = form.lines[0];
-        let place = if first == 0 { String::new() } else { format!("line {first}: ") };
-        match form.lines.len() {
-            1 => {
-                let text = kernel.unsupported.iter().find(|item| item.line == first && item.reason == form.reason);
-                let text = text.map_or(form.form.as_str(), |item| item.text.as_str());
-                writeln!(out, "    {place}{text} ({})", form.reason)?;
-            }
-            count => writeln!(out, "    {place}{} ({}), {count} times", form.form, form.reason)?,
-        }
-    }
-    Ok(())
-}
-
-fn unsupported_json(items: &[Unsupported]) -> Value {
-    items.iter().map(|item| json!({ "line": item.line, "text": item.text, "reason": item.reason })).collect()
-}
-
-fn forms_json(items: &[Unsupported]) -> Value {
-    let form = |form: &UnsupportedForm| {
-        let UnsupportedForm { form, reason, lines } = form;
-        json!({ "form": form, "reason": reason, "count": lines.len(), "lines": lines })
-    };
-    Unsupported::forms(items).iter().map(form).collect()
-}
-
-/// JSON of the reason why a file or a kernel of it cannot be loaded.
-fn load_error_json(error: &LoadError) -> Value {
-    let mut object = json!({ "message": error.to_string() });
-    match error {
-        LoadError::Syntax { file, line, message, .. } => {
-            object["kind"] = json!("syntax");
-            object["file"] = json!(file);
-            object["line"] = json!(line);
-            object["message"] = json!(message);
-        }
-        LoadError::Unsupported { kernel, file, items } => {
-            object["kind"] = json!("unsupported");
-            object["kernel"] = json!(kernel);
-            object["file"] = json!(file);
-            object["instructions"] = unsupported_json(items);
-            object["forms"] = forms_json(items);
-        }
-        LoadError::UnknownKernel { kernel, file, known } => {
-            object["kind"] = json!("unknown-kernel");
-            object["kernel"] = json!(kernel);
-            object["file"] = json!(file);
-            object["kernels"] = json!(known);
-        }
-        _ => object["kind"] = json!("memory"),
-    }
-    json!({ "refused": object })
-}
-
-fn kernel_json(kernel: &KernelInfo) -> Value {
-    let params: Vec<Value> = kernel
-        .params
-        .iter()
-        .map(|param| json!({ "name": param.name, "type": param.ty, "offset": param.offset, "size": param.size }))
-        .collect();
-    json!({
-        "name": kernel.name,
-        "readable_name": session::readable(&kernel.name),
-        "params": params,
-        "static_shared": kernel.static_shared,
-        "max_threads": kernel.max_threads,
-        "required_threads": kernel.required_threads,
-        "unsupported": unsupported_json(&kernel.unsupported),
-        "unsupported_forms": forms_json(&kernel.unsupported),
-    })
 }
