@@ -1,0 +1,384 @@
+//! The device as a program sees it: memory, modules, launches.
+
+mod launch;
+mod module;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::fault::Fault;
+use crate::limits::Ledger;
+use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
+use crate::texture::{
+    Extent, Object, ObjectError, ObjectHandle, ObjectKind, Objects, Sampling, Slot, SurfaceDescriptor, TexelFormat,
+    TextureDescriptor,
+};
+
+pub use launch::{
+    Arg, DEFAULT_BUDGET, Kernel, LaunchConfig, LaunchError, LaunchReport, MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS,
+    Observation, Observe,
+};
+pub use module::LoadedModule;
+
+/// Properties of a simulated device.
+#[derive(Clone, Debug)]
+pub struct DeviceConfig {
+    /// Bytes of memory. Host memory is taken as allocations are touched.
+    pub total_memory: u64,
+    /// Host threads that run blocks; 0 stands for all cores.
+    pub workers: usize,
+    /// Sanitises every launch: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read unwritten memory,
+    /// raced, or broke another rule. Such a launch has one worker and is several times slower.
+    pub sanitize: bool,
+    /// Maximum bytes of host memory for the whole device: modules, buffers, registers and local memory of running blocks, the
+    /// sanitiser's state, traces. Beyond, an allocation fails with [`MemoryError::Limit`] and a launch ends with a fault of kind
+    /// [`crate::FaultKind::MemoryLimit`]. `None`: no limit.
+    pub memory_limit: Option<u64>,
+}
+
+impl Default for DeviceConfig {
+    fn default() -> Self {
+        Self { total_memory: 8 << 30, workers: 0, sanitize: false, memory_limit: None }
+    }
+}
+
+/// A simulated CUDA device. Share it in an [`Arc`].
+#[derive(Debug)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    memory: Memory,
+    workers: usize,
+    output: Mutex<String>,
+    started: std::time::Instant,
+    /// Textures and surfaces.
+    objects: Mutex<Arc<Objects>>,
+}
+
+impl Device {
+    /// A device with empty memory.
+    #[must_use]
+    pub fn new(config: DeviceConfig) -> Self {
+        let workers = match config.workers {
+            0 => rayon::current_num_threads(),
+            workers => workers,
+        };
+        let inner = Inner {
+            memory: Memory::new(config.total_memory, config.sanitize, Arc::new(Ledger::new(config.memory_limit))),
+            workers,
+            output: Mutex::new(String::new()),
+            started: std::time::Instant::now(),
+            objects: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Allocates zeroed memory, aligned to 256 bytes. `label` names it in diagnostics. To a sanitiser the zeros do not
+    /// count: on a GPU anything may be there.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] if the device is full.
+    pub fn alloc(&self, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
+        self.inner.memory.alloc(bytes, label, Role::Buffer).map(|allocation| DevicePtr(allocation.base))
+    }
+
+    /// Frees an allocation. Its address is never given out again, so that a late access is recognised.
+    ///
+    /// # Errors
+    /// If `pointer` is not the start of a live allocation.
+    pub fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
+        self.inner.memory.free(pointer)
+    }
+
+    /// Copies host bytes to the device.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn write(&self, pointer: DevicePtr, bytes: &[u8]) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes.len() as u64)?;
+        allocation.write(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies device bytes to the host.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn read(&self, pointer: DevicePtr, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes.len() as u64)?;
+        allocation.read(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies `bytes` bytes on the device. The ranges may overlap.
+    ///
+    /// # Errors
+    /// If one of the ranges is not inside one live allocation.
+    pub fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: u64) -> Result<(), MemoryError> {
+        let (source, source_offset) = self.inner.memory.range(from, bytes)?;
+        let (target, target_offset) = self.inner.memory.range(to, bytes)?;
+        if Arc::ptr_eq(&source, &target) {
+            let mut held = vec![0; bytes as usize];
+            source.read(source_offset, &mut held);
+            target.write_unmarked(target_offset, &held);
+            target.mark_like(target_offset, &source, source_offset, bytes);
+            return Ok(());
+        }
+        let mut held = [0; 4096];
+        let mut done = 0;
+        while done < bytes {
+            let part = &mut held[..((bytes - done) as usize).min(4096)];
+            source.read(source_offset + done, part);
+            target.write_unmarked(target_offset + done, part);
+            done += part.len() as u64;
+        }
+        target.mark_like(target_offset, &source, source_offset, bytes);
+        Ok(())
+    }
+
+    /// Sets `bytes` bytes to `value`.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn fill(&self, pointer: DevicePtr, value: u8, bytes: u64) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes)?;
+        let part = [value; 4096];
+        let mut done = 0;
+        while done < bytes {
+            let length = (bytes - done).min(4096);
+            allocation.write(offset + done, &part[..length as usize]);
+            done += length;
+        }
+        Ok(())
+    }
+
+    /// Makes a texture with memory of its own. `data`: its texels without gaps, x fastest, then y, z and layers.
+    ///
+    /// # Errors
+    /// If there is no such texture on hardware, `data` does not have the bytes of all texels, or memory is full.
+    pub fn create_texture(&self, texture: &TextureDescriptor, data: &[u8]) -> Result<ObjectHandle, ObjectError> {
+        let TextureDescriptor { extent, format, sampling, label } = texture;
+        self.inner.create(ObjectKind::Texture(*sampling), *extent, *format, label, data)
+    }
+
+    /// Makes a surface with memory of its own. `data` as for [`Self::create_texture`].
+    ///
+    /// # Errors
+    /// Same as [`Self::create_texture`].
+    pub fn create_surface(&self, surface: &SurfaceDescriptor, data: &[u8]) -> Result<ObjectHandle, ObjectError> {
+        let SurfaceDescriptor { extent, format, label } = surface;
+        self.inner.create(ObjectKind::Surface, *extent, *format, label, data)
+    }
+
+    /// A texture that reads a surface's contents: both share one memory, as objects of one `cudaArray`.
+    ///
+    /// # Errors
+    /// If `surface` is no live surface, or its format cannot be sampled with `sampling`.
+    pub fn texture_of(&self, surface: ObjectHandle, sampling: Sampling) -> Result<ObjectHandle, ObjectError> {
+        let found = self.inner.object(surface)?;
+        if !matches!(found.kind, ObjectKind::Surface) {
+            return Err(ObjectError::Handle { handle: surface, expected: "a surface" });
+        }
+        let object = Object { kind: ObjectKind::Texture(sampling), ..Object::clone(&found) };
+        self.inner.enter(object)
+    }
+
+    /// A texture over device memory, for `tex1Dfetch`; its extent is [`Extent::Linear`]. The memory stays the caller's.
+    ///
+    /// # Errors
+    /// If the texture is not linear, `pointer` is not aligned to 16 bytes, or the memory there is too short.
+    pub fn bind_texture(&self, texture: &TextureDescriptor, pointer: DevicePtr) -> Result<ObjectHandle, ObjectError> {
+        let TextureDescriptor { extent, format, sampling, label } = texture;
+        let invalid = |message: &str| ObjectError::Invalid { label: label.clone(), message: message.to_owned() };
+        if !matches!(extent, Extent::Linear(_)) {
+            return Err(invalid("only a texture of linear memory is bound to an address"));
+        }
+        if !pointer.0.is_multiple_of(16) {
+            return Err(invalid("the address of a texture is a multiple of 16"));
+        }
+        self.inner.memory.range(pointer, Object::row_bytes(*extent, *format))?;
+        let object = Object {
+            kind: ObjectKind::Texture(*sampling),
+            extent: *extent,
+            format: *format,
+            base: pointer.0,
+            owned: false,
+            label: label.as_str().into(),
+        };
+        self.inner.enter(object)
+    }
+
+    /// Copies an object's texels to the host, without gaps.
+    ///
+    /// # Errors
+    /// If the handle belongs to no live object, or `data` does not have the bytes of all texels.
+    pub fn read_object(&self, handle: ObjectHandle, data: &mut [u8]) -> Result<(), ObjectError> {
+        let object = self.inner.object(handle)?;
+        let row = Inner::whole(&object, data.len() as u64)?;
+        for (at, row) in (0..).zip(data.chunks_mut(row)) {
+            self.read(DevicePtr(object.row(at)), row)?;
+        }
+        Ok(())
+    }
+
+    /// Copies host bytes to an object's texels.
+    ///
+    /// # Errors
+    /// Same as [`Self::read_object`].
+    pub fn write_object(&self, handle: ObjectHandle, data: &[u8]) -> Result<(), ObjectError> {
+        let object = self.inner.object(handle)?;
+        let row = Inner::whole(&object, data.len() as u64)?;
+        for (at, row) in (0..).zip(data.chunks(row)) {
+            self.write(DevicePtr(object.row(at)), row)?;
+        }
+        Ok(())
+    }
+
+    /// Destroys a texture or surface. Memory of its own is freed when no other object lies in it.
+    ///
+    /// # Errors
+    /// If the handle belongs to no live object.
+    pub fn destroy_object(&self, handle: ObjectHandle) -> Result<(), ObjectError> {
+        let removed = Arc::make_mut(&mut self.inner.objects()).remove(handle.0);
+        match removed {
+            None => Err(ObjectError::Handle { handle, expected: "a texture or surface" }),
+            Some((object, true)) => Ok(self.free(DevicePtr(object.base))?),
+            Some((_, false)) => Ok(()),
+        }
+    }
+
+    /// Allocations that have not been freed, in order of their addresses: those of the host, and blocks that kernels took
+    /// from the heap with `malloc` or `new`. Variables of loaded modules are not among them.
+    #[must_use]
+    pub fn leaks(&self) -> Vec<Leak> {
+        let memory = &self.inner.memory;
+        let mut live = memory.live();
+        live.retain(|allocation| allocation.role == Role::Buffer);
+        live.extend(memory.heap().live());
+        live.sort_by_key(|allocation| allocation.base);
+        live.iter().map(|allocation| Leak::of(allocation)).collect()
+    }
+
+    /// Heap blocks that kernels never freed, as findings of kind [`crate::FaultKind::Leak`]: one for each line that allocated
+    /// some, with its first block and the number of blocks. A later launch may yet free them, so no launch has them among its
+    /// own findings: call this after the last launch.
+    #[must_use]
+    pub fn heap_findings(&self) -> Vec<Fault> {
+        let mut findings = Vec::new();
+        let mut bytes = Vec::new();
+        for block in self.inner.memory.heap().live() {
+            match block.origin.as_ref().and_then(|origin| origin.leak.line_in(&findings)) {
+                Some(at) => {
+                    findings[at].count += 1;
+                    bytes[at] += block.bytes;
+                }
+                None => {
+                    findings.extend(Leak::of(&block).finding.map(|finding| *finding));
+                    bytes.push(block.bytes);
+                }
+            }
+        }
+        for (finding, bytes) in findings.iter_mut().zip(bytes) {
+            if finding.count > 1 {
+                finding.notes.push(format!("the {} blocks of this line have {bytes} bytes together", finding.count));
+            }
+        }
+        findings
+    }
+
+    /// Memory in use.
+    #[must_use]
+    pub fn memory(&self) -> MemoryInfo {
+        self.inner.memory.info()
+    }
+
+    /// Takes the text that kernels have printed since the last call.
+    #[must_use]
+    pub fn take_output(&self) -> String {
+        std::mem::take(&mut *self.inner.output.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Inner {
+    fn objects(&self) -> std::sync::MutexGuard<'_, Arc<Objects>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(&self, handle: ObjectHandle) -> Result<Arc<Object>, ObjectError> {
+        match self.objects().find(handle.0) {
+            Some(Slot::Live(object)) => Ok(Arc::clone(object)),
+            _ => Err(ObjectError::Handle { handle, expected: "a texture or surface" }),
+        }
+    }
+
+    /// Bytes of a row of texels; an error unless all texels together have `given` bytes.
+    fn whole(object: &Object, given: u64) -> Result<usize, ObjectError> {
+        let row = Object::row_bytes(object.extent, object.format);
+        let expected = row * Object::rows(object.extent);
+        if given != expected {
+            return Err(ObjectError::Size { label: object.label.to_string(), given, expected });
+        }
+        Ok(row as usize)
+    }
+
+    /// An object with memory of its own.
+    fn create(
+        &self,
+        kind: ObjectKind,
+        extent: Extent,
+        format: TexelFormat,
+        label: &str,
+        data: &[u8],
+    ) -> Result<ObjectHandle, ObjectError> {
+        let mut object = Object { kind, extent, format, base: 0, owned: true, label: label.into() };
+        object.check()?;
+        let row = Self::whole(&object, data.len() as u64)?;
+        let bytes = Object::pitch(extent, format) * Object::rows(extent);
+        let allocation = self.memory.alloc(bytes, label, Role::Buffer)?;
+        for (at, row) in (0..).zip(data.chunks(row)) {
+            allocation.write(at * Object::pitch(extent, format), row);
+        }
+        object.base = allocation.base;
+        Ok(Arc::make_mut(&mut self.objects()).insert(object))
+    }
+
+    /// Registers an object whose memory exists.
+    fn enter(&self, object: Object) -> Result<ObjectHandle, ObjectError> {
+        object.check()?;
+        Ok(Arc::make_mut(&mut self.objects()).insert(object))
+    }
+}
+
+/// Memory that was allocated and not freed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("leak: `{label}` ({bytes} bytes at {:#x}) was never freed{}", pointer.0, whose(finding.as_deref()))]
+pub struct Leak {
+    /// First address.
+    pub pointer: DevicePtr,
+    /// Size.
+    pub bytes: u64,
+    /// Label of the allocation; for a kernel's allocation, where it was made.
+    pub label: String,
+    /// The leak as a finding, if a kernel allocated it: with its name, source line, block and thread.
+    pub finding: Option<Box<Fault>>,
+}
+
+impl Leak {
+    fn of(allocation: &Allocation) -> Self {
+        let finding = allocation.origin.as_ref().map(|Origin { leak, block, thread }| {
+            let message = format!("{} of the heap never freed", plural(allocation.bytes));
+            let leak = Fault::clone(leak);
+            Box::new(Fault { message, block: *block, thread: *thread, address: Some(allocation.base), ..leak })
+        });
+        let pointer = DevicePtr(allocation.base);
+        Self { pointer, bytes: allocation.bytes, label: allocation.label.to_string(), finding }
+    }
+}
+
+fn whose(finding: Option<&Fault>) -> String {
+    finding.map_or_else(String::new, |Fault { kernel, block: [bx, by, bz], thread: [tx, ty, tz], .. }| {
+        format!("; kernel `{kernel}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}) allocated it")
+    })
+}

@@ -1,0 +1,119 @@
+//! Modules whose variables live on a device.
+
+use std::sync::Arc;
+
+use super::{Device, Inner, Kernel};
+use crate::error::LoadError;
+use crate::ir::{ConstantValue, Relocation};
+use crate::limits::Use;
+use crate::memory::{DevicePtr, MemoryError, Role};
+use crate::module::Module;
+
+impl Device {
+    /// Puts a module's variables into the device's memory.
+    ///
+    /// # Errors
+    /// [`LoadError::Memory`] if they do not fit.
+    pub fn load(&self, module: &Module) -> Result<LoadedModule, LoadError> {
+        let program = module.program();
+        let memory = &self.inner.memory;
+        let bytes = module.bytes();
+        if !memory.ledger().take(Use::Modules, bytes) {
+            let source = MemoryError::Limit { message: memory.ledger().message(Use::Modules, bytes) };
+            return Err(LoadError::Memory { file: module.name().to_owned(), source });
+        }
+        let mut loaded = Loaded {
+            device: Arc::clone(&self.inner),
+            module: module.clone(),
+            globals: Vec::with_capacity(program.globals.len()),
+        };
+        for global in &program.globals {
+            let role = if global.constant { Role::Constant } else { Role::Variable };
+            let allocation = memory
+                .alloc(global.bytes, &global.name, role)
+                .map_err(|source| LoadError::Memory { file: module.name().to_owned(), source })?;
+            global.init.iter().for_each(|(offset, bytes)| allocation.write(*offset, bytes));
+            allocation.mark(0, global.bytes, true); // what has no initial value begins at zero
+            loaded.globals.push(allocation.base);
+        }
+        for (global, base) in program.globals.iter().zip(&loaded.globals) {
+            for Relocation { at, bytes, byte, value } in &global.relocations {
+                let value = match value {
+                    ConstantValue::Bits(bits) => *bits,
+                    ConstantValue::Global(index, offset) => {
+                        loaded.globals[*index as usize].wrapping_add(*offset as u64)
+                    }
+                    ConstantValue::Shared(..) => 0,
+                };
+                let value = value >> (8 * byte);
+                let pointer = DevicePtr(base + at);
+                let target = memory.range(pointer, u64::from(*bytes));
+                if let Ok((allocation, offset)) = target {
+                    allocation.write(offset, &value.to_le_bytes()[..usize::from(*bytes).min(8)]);
+                }
+            }
+        }
+        Ok(LoadedModule { loaded: Arc::new(loaded) })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) device: Arc<Inner>,
+    pub(super) module: Module,
+    /// Address of each module variable.
+    pub(super) globals: Vec<u64>,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.device.memory.ledger().give(Use::Modules, self.module.bytes());
+        for base in &self.globals {
+            // A failure here would mean that the address is not ours, which cannot be helped while dropping.
+            let _ = self.device.memory.free(DevicePtr(*base));
+        }
+    }
+}
+
+/// A module whose variables live on a device. They are freed with its last clone.
+#[derive(Clone, Debug)]
+pub struct LoadedModule {
+    loaded: Arc<Loaded>,
+}
+
+impl LoadedModule {
+    /// The kernel of that name.
+    ///
+    /// # Errors
+    /// [`LoadError::UnknownKernel`], which lists the known kernels; [`LoadError::Unsupported`] if the kernel or a function
+    /// that it calls has instructions that the simulator does not know: all of them are listed.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, LoadError> {
+        let module = &self.loaded.module;
+        let Some(index) = module.parts().iter().position(|part| part.info.name == name) else {
+            return Err(LoadError::UnknownKernel {
+                kernel: name.to_owned(),
+                file: module.name().to_owned(),
+                known: module.kernels().map(|kernel| kernel.name.clone()).collect(),
+            });
+        };
+        let items = &module.parts()[index].info.unsupported;
+        if !items.is_empty() {
+            let file = module.name().to_owned();
+            return Err(LoadError::Unsupported { kernel: name.to_owned(), file, items: items.to_vec() });
+        }
+        Ok(Kernel { loaded: Arc::clone(&self.loaded), index })
+    }
+
+    /// Address and size in bytes of a `__device__` or `__constant__` variable, by its name in the PTX.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<(DevicePtr, u64)> {
+        let globals = &self.loaded.module.program().globals;
+        let index = globals.iter().position(|global| global.name == name)?;
+        Some((DevicePtr(self.loaded.globals[index]), globals[index].bytes))
+    }
+
+    /// The names of all `__device__` and `__constant__` variables.
+    pub fn globals(&self) -> impl Iterator<Item = &str> {
+        self.loaded.module.program().globals.iter().map(|global| global.name.as_str())
+    }
+}
