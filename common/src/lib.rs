@@ -34,7 +34,6 @@
 //!     Ok(())
 //! }
 //! ```
-#![warn(unreachable_pub)]
 
 pub mod check;
 pub mod compile;

@@ -219,10 +219,10 @@ pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions,
 pub(crate) mod columns {
     use bench::table::ColumnSpec;
 
-    pub const MAX_DIFFERENCE: ColumnSpec = ColumnSpec::number("max |Δ|", "max |Δ|", 1);
-    pub const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
-    pub const GBPS: ColumnSpec = ColumnSpec::number("GB/s", "GB/s", 1);
-    pub const PER_ELEMENT: ColumnSpec =
+    pub(crate) const MAX_DIFFERENCE: ColumnSpec = ColumnSpec::number("max |Δ|", "max |Δ|", 1);
+    pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
+    pub(crate) const GBPS: ColumnSpec = ColumnSpec::number("GB/s", "GB/s", 1);
+    pub(crate) const PER_ELEMENT: ColumnSpec =
         ColumnSpec::number("lane instructions per element", "lane instructions per element", 1);
 }
 

@@ -16,7 +16,7 @@ const PIECES: usize = 6;
 const BLOCK: usize = 1;
 const NOW: usize = 2;
 
-pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
     let kernel = Constants::of(workspace, "phase4-fusion/kernels/attention_01_online.cu")?;
     let (queries, keys) = (kernel.get("BM")?, kernel.get("BN")?);
 

@@ -11,7 +11,7 @@ use super::{
     canvas::{Area, Canvas, Look, Style},
 };
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-device");
     let host = Area::new(4.0, 24.0, 84.0, 246.0);
     let device = Area::new(130.0, 24.0, 266.0, 246.0);
@@ -63,7 +63,7 @@ fn steps(names: &[&str]) -> Result<Vec<String>, DrawingError> {
 }
 
 /// Draws where the steps of phase 1 are.
-pub fn draw_steps(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw_steps(_: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-phase1");
     let host = Area::new(4.0, 10.0, 112.0, 220.0);
     let device = Area::new(284.0, 10.0, 112.0, 220.0);

@@ -12,7 +12,7 @@ use super::{
 /// Side of the window.
 const WINDOW: usize = 3;
 
-pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
     let tile = Constants::of(workspace, "phase2-conv-bn/kernels/conv_02_halo.cu")?.get("TILE")?;
     let side = tile + WINDOW - 1;
 

@@ -23,7 +23,7 @@ fn value(output: usize, tap: usize) -> usize {
     y * IMAGE + x
 }
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     let (taps, outputs) = (WINDOW * WINDOW, OUTPUT * OUTPUT);
     let mut canvas = Canvas::new("drawing-im2col");
     let image = Area::new(10.0, 34.0, 112.0, 112.0);

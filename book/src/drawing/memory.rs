@@ -13,7 +13,7 @@ use super::{
 const BANKS: f64 = 32.0;
 const WORD: f64 = 4.0;
 
-pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
     let device = Recorded::open(workspace, "phase1-infra/device-query")?;
     let value = |row| device.text(row, "value");
     let name = value("name")?;

@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-online-softmax");
     let mut state = State::NONE;
     let mut before: Option<Area> = None;

@@ -9,7 +9,7 @@ use super::{
     canvas::{Area, Canvas, Look, Stroke, Style},
 };
 
-pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
     let kernel = Constants::of(workspace, "phase2-conv-bn/kernels/gemm_05_register_tile.cu")?;
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(|name| kernel.get(name));
     let (bm, bn, tm, tn) = (bm?, bn?, tm?, tn?);

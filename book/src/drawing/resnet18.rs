@@ -89,7 +89,7 @@ fn parts(graph: &Graph) -> Vec<Part> {
     parts
 }
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     const STEP: f64 = 47.0;
     let parts = parts(&recorded()?);
     let mut canvas = Canvas::new("drawing-resnet18");

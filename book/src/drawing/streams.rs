@@ -51,7 +51,7 @@ fn legend(canvas: &mut Canvas, y: f64) {
     }
 }
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     const LEFT: f64 = 60.0;
     let schedules = [1, 2, 3].map(|streams| (streams, schedule(streams, CHUNKS)));
     let longest = schedules.iter().map(|(_, operations)| units(operations)).max().unwrap_or(1);
@@ -90,7 +90,7 @@ pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
     Ok(canvas.finish(end + 30.0, &alternative, caption))
 }
 
-pub fn draw_measured(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw_measured(workspace: &Path) -> Result<Picture, DrawingError> {
     const LEFT: f64 = 30.0;
     const DOWN: f64 = 26.0;
     /// The column in which each letter is a part of the time.

@@ -15,7 +15,7 @@ const BLOCK: [usize; 2] = [1, 2];
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-threads");
     let grid = Area::new(6.0, 28.0, 126.0, 126.0);
     canvas.area(grid, Look::Faint);

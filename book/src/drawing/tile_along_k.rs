@@ -16,7 +16,7 @@ const TILES: usize = 4;
 /// The block's tile of C: its row and column.
 const BLOCK: [usize; 2] = [1, 2];
 
-pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
     let kernel = Constants::of(workspace, "phase2-conv-bn/kernels/gemm_03_shared_tile.cu")?;
     let [bm, bn, bk] = ["BM", "BN", "BK"].map(|name| kernel.get(name));
     let (bm, bn, bk) = (bm?, bn?, bk?);

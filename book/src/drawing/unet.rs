@@ -93,7 +93,7 @@ impl Work {
     }
 }
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     const STEP: f64 = 92.0;
     let shape_of_all = shape_of(&recorded()?);
     let Shape { levels, middle } = &shape_of_all;

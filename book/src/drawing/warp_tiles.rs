@@ -17,7 +17,7 @@ const WARP: usize = 2;
 /// Rows and columns of C that a warp takes.
 type Shape = [usize; 2];
 
-pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
     let before = Constants::of(workspace, "phase2-conv-bn/kernels/gemm_07_no_conflicts.cu")?;
     let after = Constants::of(workspace, "phase2-conv-bn/kernels/gemm_08_warp_tiles.cu")?;
     // Threads of step 7 are numbered along the rows of the tile.

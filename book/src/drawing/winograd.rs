@@ -42,7 +42,7 @@ fn arrow(canvas: &mut Canvas, from: Area, to: Area, name: &str) {
     canvas.text(((start.0 + end.0) / 2.0, (start.1 + end.1) / 2.0 - 7.0), Style::MIDDLE.small(), name);
 }
 
-pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-winograd");
     let d = square(&mut canvas, [6.0, 26.0], 4, Look::First, "d: input");
     let v = square(&mut canvas, [134.0, 26.0], 4, Look::First, "V");

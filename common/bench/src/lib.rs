@@ -16,7 +16,6 @@
 //! | [`parts`] | a phase's command that shows its ladders, part by part |
 //! | [`command`] | shared by the phases' commands: options, output, saving |
 //! | [`terminal`] | how wide standard output is, and whether it shows colours |
-#![warn(unreachable_pub)]
 
 pub mod command;
 pub mod compare;

@@ -2,7 +2,7 @@
 
 /// A half-open byte range `[start, end)` of the PTX source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// First byte.
     pub start: u32,
     /// One past the last byte.

@@ -40,7 +40,6 @@
 //! **Reproducibility.** On the host, values are combined in the order of the ranks, so they are the same bits in every run, and
 //! for threads the same as for processes. NCCL adds in an order that depends on the number of ranks, their connections, and the
 //! size of the array: the same bits for the same GPUs, version and sizes, and others otherwise.
-#![warn(unreachable_pub)]
 
 #[cfg(not(feature = "cuda"))]
 mod absent;

@@ -11,7 +11,7 @@ use common::prelude::*;
 use super::{Algorithm, Call, Geometry, Load, Step, unsupported};
 
 /// `kernels/conv_02_halo.cu`. It takes every shape whose halo fits a block's shared memory.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 2,
     name: "halo tile",
     idea: "the input of a block of outputs in shared memory, a channel at a time",

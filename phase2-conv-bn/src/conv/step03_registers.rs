@@ -11,7 +11,7 @@ use common::prelude::*;
 use super::{Algorithm, Call, Load, Step};
 
 /// `kernels/conv_03_registers.cu`. It takes every shape.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 3,
     name: "registers",
     idea: "8 output channels × 4 pixels of a row per thread",

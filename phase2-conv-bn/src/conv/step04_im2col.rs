@@ -17,7 +17,7 @@ use crate::gemm::LARGEST;
 
 /// `kernels/conv_04_im2col.cu`. It takes every shape with up to [`LARGEST`] pixels and 65535 groups; compute capability 8.0 and up, for
 /// `cp.async`.
-pub const STEP: Step = Step {
+pub(crate) const STEP: Step = Step {
     number: 4,
     name: "im2col",
     idea: "windows written out as columns, then a matrix product",

@@ -11,7 +11,7 @@ use common::prelude::*;
 use super::{Algorithm, Call, Load, Step, block_count};
 
 /// The step. It takes every shape.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 5,
     name: "implicit",
     idea: "im2col's matrix is computed where a tile asks for it",

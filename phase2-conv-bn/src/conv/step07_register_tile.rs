@@ -11,7 +11,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_07_register_tile.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 7,
     name: "thread tile",
     idea: "8 output channels × 4 pixels per thread, 16 bytes per load",

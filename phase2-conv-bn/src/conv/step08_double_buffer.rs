@@ -11,7 +11,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_08_double_buffer.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 8,
     name: "two buffers",
     idea: "the next step on its way to registers while this one is multiplied",

@@ -13,7 +13,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_09_cut_taps.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 9,
     name: "cut taps",
     idea: "several blocks share the taps of a tile where there are few tiles",

@@ -15,7 +15,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_10_vectors.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 10,
     name: "vectors",
     idea: "weights four at a time, table entries two at a time",

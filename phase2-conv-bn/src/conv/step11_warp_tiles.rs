@@ -14,7 +14,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_11_warp_tiles.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 11,
     name: "warp tiles",
     idea: "32 × 32 outputs per warp, not 16 × 64",

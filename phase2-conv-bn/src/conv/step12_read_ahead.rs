@@ -13,7 +13,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_12_read_ahead.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 12,
     name: "read ahead",
     idea: "the operands of the next tap are read before these are multiplied",

@@ -14,7 +14,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_13_wide_tile.cu`. It takes windows of up to 16 × 15 taps.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 13,
     name: "wide tile",
     idea: "64 × 128 outputs per block, 8 × 8 per thread",

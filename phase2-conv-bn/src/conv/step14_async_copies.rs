@@ -13,7 +13,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_14_async_copies.cu`. It takes windows of up to 16 × 15 taps; compute capability 8.0 and up.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 14,
     name: "cp.async",
     idea: "cp.async straight to shared memory, 4 bytes each",

@@ -13,7 +13,7 @@ use super::tabled::{Cutting, Tabled};
 use super::{Load, Step};
 
 /// `kernels/conv_15_three_stages.cu`. It takes windows of up to 16 × 15 taps; compute capability 8.0 and up.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 15,
     name: "more stages",
     idea: "the copies for two steps are on their way while one is multiplied",

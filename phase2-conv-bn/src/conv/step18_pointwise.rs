@@ -11,7 +11,7 @@ use common::prelude::*;
 use super::{Algorithm, Call, Load, Step, unsupported};
 
 /// `kernels/conv_18_pointwise.cu`. It takes windows of 1×1 with any stride, one group, no padding.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 18,
     name: "pointwise",
     idea: "1×1: a matrix product on the input as it lies",

@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_01_uncoalesced.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 1,
     name: "uncoalesced",
     idea: "one thread per element, lanes down a column of C",

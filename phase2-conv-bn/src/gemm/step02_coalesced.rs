@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_02_coalesced.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 2,
     name: "coalesced",
     idea: "lanes along a row of C",

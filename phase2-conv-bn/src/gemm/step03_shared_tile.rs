@@ -12,7 +12,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_03_shared_tile.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 3,
     name: "shared tile",
     idea: "tiles of A and B in shared memory, fetched once per block",

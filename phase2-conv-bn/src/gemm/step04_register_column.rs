@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_04_register_column.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 4,
     name: "register column",
     idea: "a column of 8 elements per thread: a value of B used 8 times",

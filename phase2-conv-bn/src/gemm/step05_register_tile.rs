@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_05_register_tile.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 5,
     name: "register tile",
     idea: "a square of 8×8 elements per thread",

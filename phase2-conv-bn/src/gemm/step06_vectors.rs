@@ -13,7 +13,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_06_vectors.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 6,
     name: "16-byte loads",
     idea: "16 bytes per load, A transposed in shared memory",

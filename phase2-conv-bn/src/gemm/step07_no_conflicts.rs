@@ -12,7 +12,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_07_no_conflicts.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 7,
     name: "no conflicts",
     idea: "padded rows, groups of columns: every lane its own bank",

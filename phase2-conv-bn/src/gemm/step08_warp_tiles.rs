@@ -12,7 +12,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_08_warp_tiles.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 8,
     name: "warp tiles",
     idea: "64×32 of C per warp, lanes that want the same side by side",

@@ -12,7 +12,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_09_double_buffer.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 9,
     name: "double buffer",
     idea: "the next tiles on their way (cp.async) while these are multiplied",

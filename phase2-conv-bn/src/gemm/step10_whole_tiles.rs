@@ -12,7 +12,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_10_whole_tiles.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 10,
     name: "whole tiles",
     idea: "a kernel for whole tiles, without a test of the edge",

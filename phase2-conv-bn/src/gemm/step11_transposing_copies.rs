@@ -12,7 +12,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_11_transposing_copies.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 11,
     name: "async transpose",
     idea: "A by cp.async too, which transposes it 4 bytes at a time",

@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_12_four_stages.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 12,
     name: "four stages",
     idea: "four steps along K in shared memory at a time",

@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_13_read_ahead.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 13,
     name: "read ahead",
     idea: "the operands of the next i are read before these are multiplied",

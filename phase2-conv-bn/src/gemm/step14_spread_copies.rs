@@ -10,7 +10,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_14_spread_copies.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 14,
     name: "spread copies",
     idea: "the copies of a later step among the multiply-adds of this one",

@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_15_back_and_forth.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 15,
     name: "back and forth",
     idea: "each multiply-add shares an operand with the one before it",

@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_16_bands.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 16,
     name: "bands",
     idea: "blocks that run at a time share rows of A and columns of B in L2",

@@ -13,7 +13,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_17_slices.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 17,
     name: "slices",
     idea: "8×16 sums per thread, and a tile's warps twice, each for half of i",

@@ -12,7 +12,7 @@ use super::tiles::TileShape;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_18_tuned.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 18,
     name: "tuned tiles",
     idea: "the tile that fits the size, from 128×256 to 32×32",

@@ -15,7 +15,7 @@ use super::tiles::TileShape;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_19_split_k.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 19,
     name: "split K",
     idea: "K is cut where there are fewer tiles than blocks could run",

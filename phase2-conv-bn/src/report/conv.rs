@@ -158,15 +158,15 @@ fn loads_table(device: &Device, loads: &[Vec<Cell>]) -> Table {
 mod shape_columns {
     use bench::table::ColumnSpec;
 
-    pub const CONVOLUTION: ColumnSpec = ColumnSpec::text("convolution", "convolution");
-    pub const GFLOP: ColumnSpec = ColumnSpec::number("GFLOP", "GFLOP", 2);
-    pub const INPUT: ColumnSpec = ColumnSpec::number("input MB", "input MB", 1);
-    pub const IM2COL: ColumnSpec = ColumnSpec::number("im2col MB", "im2col MB", 1);
-    pub const CHOSEN: ColumnSpec = ColumnSpec::text("chosen", "chosen");
-    pub const TILE: ColumnSpec = ColumnSpec::text("tile", "tile");
-    pub const CUTS: ColumnSpec = ColumnSpec::number("cuts", "cuts", 0);
-    pub const MODEL_MS: ColumnSpec = ColumnSpec::number("model ms", "model ms", 4);
-    pub const ALL: [ColumnSpec; 8] = [CONVOLUTION, GFLOP, INPUT, IM2COL, CHOSEN, TILE, CUTS, MODEL_MS];
+    pub(super) const CONVOLUTION: ColumnSpec = ColumnSpec::text("convolution", "convolution");
+    pub(super) const GFLOP: ColumnSpec = ColumnSpec::number("GFLOP", "GFLOP", 2);
+    pub(super) const INPUT: ColumnSpec = ColumnSpec::number("input MB", "input MB", 1);
+    pub(super) const IM2COL: ColumnSpec = ColumnSpec::number("im2col MB", "im2col MB", 1);
+    pub(super) const CHOSEN: ColumnSpec = ColumnSpec::text("chosen", "chosen");
+    pub(super) const TILE: ColumnSpec = ColumnSpec::text("tile", "tile");
+    pub(super) const CUTS: ColumnSpec = ColumnSpec::number("cuts", "cuts", 0);
+    pub(super) const MODEL_MS: ColumnSpec = ColumnSpec::number("model ms", "model ms", 4);
+    pub(super) const ALL: [ColumnSpec; 8] = [CONVOLUTION, GFLOP, INPUT, IM2COL, CHOSEN, TILE, CUTS, MODEL_MS];
 }
 
 /// ResNet18's and a U-Net's convolutions: their floor, im2col's matrix, and the choice.

@@ -63,14 +63,14 @@ fn title(step: &Step) -> String {
 mod traffic_columns {
     use bench::table::ColumnSpec;
 
-    pub const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
-    pub const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
-    pub const NEEDED: ColumnSpec = ColumnSpec::number("mb_needed", "MB needed", 3);
-    pub const ONCE: ColumnSpec = ColumnSpec::number("mb_once_a_launch", "MB once a launch", 3);
-    pub const ASKED: ColumnSpec = ColumnSpec::number("mb_asked", "MB asked", 3);
-    pub const SECTORS: ColumnSpec = ColumnSpec::number("mb_in_sectors", "MB in sectors", 3);
-    pub const ASKED_PER_NEEDED: ColumnSpec = ColumnSpec::number("asked_per_needed", "asked / needed", 1);
-    pub const ALL: [ColumnSpec; 7] = [VERSION, LAUNCHES, NEEDED, ONCE, ASKED, SECTORS, ASKED_PER_NEEDED];
+    pub(super) const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
+    pub(super) const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
+    pub(super) const NEEDED: ColumnSpec = ColumnSpec::number("mb_needed", "MB needed", 3);
+    pub(super) const ONCE: ColumnSpec = ColumnSpec::number("mb_once_a_launch", "MB once a launch", 3);
+    pub(super) const ASKED: ColumnSpec = ColumnSpec::number("mb_asked", "MB asked", 3);
+    pub(super) const SECTORS: ColumnSpec = ColumnSpec::number("mb_in_sectors", "MB in sectors", 3);
+    pub(super) const ASKED_PER_NEEDED: ColumnSpec = ColumnSpec::number("asked_per_needed", "asked / needed", 1);
+    pub(super) const ALL: [ColumnSpec; 7] = [VERSION, LAUNCHES, NEEDED, ONCE, ASKED, SECTORS, ASKED_PER_NEEDED];
 }
 
 /// The layer, and the growing tables.

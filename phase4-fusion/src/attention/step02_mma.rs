@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Method, Step};
 
 /// `kernels/attention_02_mma.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 2,
     name: "mma",
     idea: "f16 on tensor cores; the weights stay in registers",

@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Method, Step};
 
 /// `kernels/attention_03_wgmma.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 3,
     name: "wgmma",
     idea: "products of warpgroups, tiles by TMA; weights from registers",

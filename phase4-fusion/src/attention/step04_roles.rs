@@ -10,7 +10,7 @@ use common::kernel_source;
 use super::{Method, Step};
 
 /// `kernels/attention_04_roles.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 4,
     name: "roles",
     idea: "a warp copies; one warpgroup weighs while the other multiplies",

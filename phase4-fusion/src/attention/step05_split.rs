@@ -10,7 +10,7 @@ use common::kernel_source;
 use super::{Method, Step};
 
 /// `kernels/attention_05_split.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 5,
     name: "split keys",
     idea: "few queries: the blocks of a cluster share a tile, each for a part of the keys",

@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Method, Step};
 
 /// `kernels/attention_06_tf32.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 6,
     name: "tf32",
     idea: "f32 on tensor cores, rounded to tf32 on the way",

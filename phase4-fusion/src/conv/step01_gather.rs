@@ -10,7 +10,7 @@ use super::{Method, Step};
 use crate::tile::TileShape;
 
 /// `kernels/conv_01_gather.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 1,
     name: "gather by TMA",
     idea: "TMA gathers a tap's pixels; the rest is the main loop of the products",

@@ -10,7 +10,7 @@ use super::tiles::WHOLE;
 use super::{Method, Step};
 
 /// `kernels/conv_02_tuned.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 2,
     name: "tuned tiles",
     idea: "the tile that fits the layer, from 256×160 to 64×64",

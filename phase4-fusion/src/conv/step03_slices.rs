@@ -10,7 +10,7 @@ use super::tiles::CUT;
 use super::{Method, Step};
 
 /// `kernels/conv_03_slices.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 3,
     name: "slices of K",
     idea: "few tiles: the blocks of a cluster share one, each for a part of K",

@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Method, Step};
 
 /// `kernels/conv_04_few_channels.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 4,
     name: "few channels",
     idea: "K is rows of windows; threads pick A's fragments out of the image's rows",

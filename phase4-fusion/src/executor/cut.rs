@@ -27,7 +27,7 @@ pub(super) struct Cut {
 impl Cut {
     /// The one that takes the fewest cycles on this number of SMs, each of which multiplies 128 pairs per cycle at best and
     /// three fifths of that in practice. A task has a start that does not depend on its size, and parts have to be added up.
-    pub fn choose(rows: usize, columns: usize, depth: usize, processors: usize) -> Cut {
+    pub(super) fn choose(rows: usize, columns: usize, depth: usize, processors: usize) -> Cut {
         const PER_CYCLE: f64 = 0.6 * 128.0;
         const START: f64 = 1500.0;
         const MERGE: f64 = 2500.0;
@@ -60,7 +60,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    pub fn choose(size: &AttentionSize, processors: usize) -> Result<Heads> {
+    pub(super) fn choose(size: &AttentionSize, processors: usize) -> Result<Heads> {
         const EACH: [usize; 4] = [2, 4, 8, 10];
         const FEWEST_KEYS: usize = 16;
         let head = size.of_head();
@@ -81,7 +81,7 @@ impl Heads {
         Ok(Heads { lanes, each, key_parts })
     }
 
-    pub fn queries(&self) -> usize {
+    pub(super) fn queries(&self) -> usize {
         WORKERS / (self.lanes * self.key_parts)
     }
 }
@@ -98,7 +98,7 @@ pub(super) struct Window {
 
 impl Window {
     /// All lines of pixels from the first that the tile's first row needs to the last of its last row.
-    pub fn rows(&self, rows: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    pub(super) fn rows(&self, rows: std::ops::Range<usize>) -> std::ops::Range<usize> {
         let ([height, width], [out_height, out_width]) = (self.pixels, self.out);
         let line = |row: usize, tap: usize| {
             let (image, y) = (row / (out_height * out_width), row % (out_height * out_width) / out_width);

@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_01_wmma.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 1,
     name: "wmma",
     idea: "a warp per 16×16 of C, from global memory",

@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_02_shared_tiles.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 2,
     name: "shared tiles",
     idea: "tiles in shared memory, zeros beyond the edges",

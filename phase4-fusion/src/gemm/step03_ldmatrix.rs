@@ -10,7 +10,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_03_ldmatrix.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 3,
     name: "ldmatrix",
     idea: "ldmatrix and mma.sync by hand, 128×128 per block",

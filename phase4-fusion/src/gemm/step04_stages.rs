@@ -8,7 +8,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_04_stages.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 4,
     name: "four stages",
     idea: "cp.async, four tiles of each matrix in shared memory",

@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_05_swizzle.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 5,
     name: "swizzle",
     idea: "pieces of 16 bytes change places, in place of padding",

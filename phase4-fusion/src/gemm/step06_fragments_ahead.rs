@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_06_fragments_ahead.cu`.
-pub const STEP: Step = Step {
+pub(crate) const STEP: Step = Step {
     number: 6,
     name: "fragments ahead",
     idea: "the next fragments are loaded while these are multiplied",

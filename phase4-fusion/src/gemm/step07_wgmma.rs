@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_07_wgmma.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 7,
     name: "wgmma",
     idea: "products of a warpgroup, from tiles in shared memory",

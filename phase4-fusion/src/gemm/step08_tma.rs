@@ -9,7 +9,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_08_tma.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 8,
     name: "tma",
     idea: "boxes that the copy engine fetches, counted by barriers in memory",

@@ -11,7 +11,7 @@ use common::kernel_source;
 use super::{Step, Tiling};
 
 /// `kernels/gemm_09_roles.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 9,
     name: "roles",
     idea: "a warp copies, two warpgroups multiply 128×256",

@@ -11,7 +11,7 @@ use super::{Precision, Step, Tiling};
 use crate::tile::TileShape;
 
 /// `kernels/gemm_10_persistent.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 10,
     name: "persistent",
     idea: "a grid that stays: C is stored while the next tile is multiplied",

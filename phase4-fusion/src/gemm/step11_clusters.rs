@@ -9,7 +9,7 @@ use super::{Precision, Step, Tiling};
 use crate::tile::TileShape;
 
 /// `kernels/gemm_11_clusters.cu`.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 11,
     name: "clusters",
     idea: "two blocks share B's tile by multicast",

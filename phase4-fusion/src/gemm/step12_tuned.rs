@@ -10,7 +10,7 @@ use super::tiles::{OF_BYTES, WHOLE};
 use super::{Precision, Step, Tiling};
 
 /// `kernels/gemm_12_tuned.cu`: f16 and bf16.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 12,
     name: "tuned tiles",
     idea: "the tile that fits the size, from 128×256 to 64×64",
@@ -19,13 +19,13 @@ pub const STEP: Step = Step {
 };
 
 /// `kernels/gemm_12_tuned_tf32.cu`: f32, multiplied as tf32.
-pub const TF32: Step =
+pub(super) const TF32: Step =
     Step { source: kernel_source!("gemm_12_tuned_tf32"), method: Tiling::Shapes(WHOLE, &[Precision::Tf32]), ..STEP };
 
 /// `kernels/gemm_12_tuned_e4m3.cu`: 8-bit floats, to f16.
-pub const E4M3: Step =
+pub(super) const E4M3: Step =
     Step { source: kernel_source!("gemm_12_tuned_e4m3"), method: Tiling::Shapes(OF_BYTES, &[Precision::E4M3]), ..STEP };
 
 /// `kernels/gemm_12_tuned_s8.cu`: 8-bit integers, to i32.
-pub const S8: Step =
+pub(super) const S8: Step =
     Step { source: kernel_source!("gemm_12_tuned_s8"), method: Tiling::Shapes(OF_BYTES, &[Precision::S8]), ..STEP };

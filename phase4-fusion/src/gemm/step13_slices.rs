@@ -11,7 +11,7 @@ use super::tiles::CUT;
 use super::{Precision, Step, Tiling};
 
 /// `kernels/gemm_13_slices.cu`: f16 and bf16.
-pub const STEP: Step = Step {
+pub(super) const STEP: Step = Step {
     number: 13,
     name: "slices of K",
     idea: "few tiles: the blocks of a cluster share one, each for a part of K",
@@ -20,5 +20,5 @@ pub const STEP: Step = Step {
 };
 
 /// `kernels/gemm_13_slices_tf32.cu`: f32, multiplied as tf32.
-pub const TF32: Step =
+pub(super) const TF32: Step =
     Step { source: kernel_source!("gemm_13_slices_tf32"), method: Tiling::Shapes(CUT, &[Precision::Tf32]), ..STEP };

@@ -153,7 +153,7 @@ impl Rows<'_> {
 
 impl Bars {
     /// Times of each kind of layer in a pass of ResNet18 on the GPU.
-    pub fn of_layers(run: &Record) -> Result<Bars> {
+    pub(super) fn of_layers(run: &Record) -> Result<Bars> {
         let mut bars = Vec::new();
         for row in rows(run.table("layers")) {
             let kind = row.text(layers::LAYER)?.strip_prefix(ALL).filter(|kind| *kind != "layers");
@@ -173,7 +173,7 @@ impl Bars {
     }
 
     /// Each step of a ladder for one problem, as a share of the library in the same run.
-    pub fn of_ladder(run: &Record, ladder: &Ladder) -> Result<Bars> {
+    pub(super) fn of_ladder(run: &Record, ladder: &Ladder) -> Result<Bars> {
         let Ladder { table, column, problem, library, unit, title } = *ladder;
         let mut times = Vec::new();
         for row in rows(run.table(table)) {
@@ -195,7 +195,7 @@ impl Bars {
     }
 
     /// Time of one launch compared with several that do the same.
-    pub fn of_fusion(run: &Record) -> Result<Bars> {
+    pub(super) fn of_fusion(run: &Record) -> Result<Bars> {
         let mut separate = HashMap::new();
         let mut bars = Vec::new();
         for row in rows(run.table("fusion")) {
@@ -222,7 +222,7 @@ impl Bars {
     }
 
     /// ResNet18's way from phase 3 to phase 4, for 1 and for 32 images: the time of each step, and of the previous one.
-    pub fn of_resnet18(run: &Record) -> Result<Vec<Bars>> {
+    pub(super) fn of_resnet18(run: &Record) -> Result<Vec<Bars>> {
         let steps = [&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH][..], &by::BATCH_PHASE4].concat();
         let rows = Rows { table: "resnet-batch", by: resnet::BY, ms: resnet::MS, steps: &steps };
         let chart = |batch| {
@@ -233,7 +233,7 @@ impl Bars {
     }
 
     /// The same of the smallest and the largest U-Net.
-    pub fn of_unet(run: &Record) -> Result<Vec<Bars>> {
+    pub(super) fn of_unet(run: &Record) -> Result<Vec<Bars>> {
         let steps = [&[video::versions::UNFUSED, video::versions::UNFUSED_GRAPH][..], &video::versions::FUSED].concat();
         let rows = Rows { table: "video", by: video::BY, ms: video::MS, steps: &steps };
         let chart = |configuration| {
@@ -244,7 +244,7 @@ impl Bars {
     }
 
     /// The same of the autoencoder that fits one kernel.
-    pub fn of_autoencoder(run: &Record) -> Result<Vec<Bars>> {
+    pub(super) fn of_autoencoder(run: &Record) -> Result<Vec<Bars>> {
         use autoencoder::versions::{ONE_KERNEL, PLANNED, UNFUSED, UNFUSED_GRAPH};
         let steps = [UNFUSED, UNFUSED_GRAPH, PLANNED[0], ONE_KERNEL];
         let rows = Rows { table: "autoencoder", by: autoencoder::BY, ms: columns::MS, steps: &steps };
@@ -258,13 +258,13 @@ impl Bars {
         [32.0, 4096.0].into_iter().map(chart).collect()
     }
 
-    pub fn chart(&self) -> BarChart {
+    pub(super) fn chart(&self) -> BarChart {
         let chart_bar =
             |bar: &Bar| ChartBar { name: bar.name.clone(), value: bar.value, before: bar.before, label: bar.label() };
         BarChart { title: self.title.clone(), unit: self.unit, bars: self.bars.iter().map(chart_bar).collect() }
     }
 
-    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let most = self.bars.iter().fold(0.0, |most: f64, bar| most.max(bar.value));
         let count = self.bars.len() as i32;
@@ -310,7 +310,7 @@ impl Bars {
 
 impl Curves {
     /// Images per second over the batch.
-    pub fn of_batches(run: &Record) -> Result<Curves> {
+    pub(super) fn of_batches(run: &Record) -> Result<Curves> {
         let title = format!("ResNet18 by batch: {}", run.provenance_of("resnet-batch"));
         let mut points = Vec::new();
         for row in rows(run.table("resnet-batch")) {
@@ -321,7 +321,7 @@ impl Curves {
     }
 
     /// Attention's rate over the number of tokens, for each implementation and d.
-    pub fn of_attention(run: &Record) -> Result<Curves> {
+    pub(super) fn of_attention(run: &Record) -> Result<Curves> {
         let title = format!("Attention, 8 heads, f32: {}", run.provenance_of("attention"));
         let mut points = Vec::new();
         for row in rows(run.table("attention")) {
@@ -333,7 +333,7 @@ impl Curves {
     }
 
     /// The smallest autoencoder's rate over the batch.
-    pub fn of_autoencoder_batches(run: &Record) -> Result<Curves> {
+    pub(super) fn of_autoencoder_batches(run: &Record) -> Result<Curves> {
         let title = format!("Autoencoder `original` by batch: {}", run.provenance_of("autoencoder"));
         let mut points = Vec::new();
         for row in rows(run.table("autoencoder")) {
@@ -346,7 +346,7 @@ impl Curves {
     }
 
     /// Gain from more GPUs.
-    pub fn of_scaling(run: &Record) -> Result<Curves> {
+    pub(super) fn of_scaling(run: &Record) -> Result<Curves> {
         let title = format!("Several GPUs: {}", run.provenance_of("multi-gpu"));
         let mut points = Vec::new();
         for row in rows(run.table("multi-gpu")) {
@@ -375,7 +375,7 @@ impl Curves {
         if series.is_empty() { Err(nothing(table)) } else { Ok(Curves { title, x, y, series, limit: None }) }
     }
 
-    pub fn chart(&self) -> PointChart {
+    pub(super) fn chart(&self) -> PointChart {
         let axis = |name| Axis { name, is_logarithmic: true };
         let series = self.series.iter().map(|(name, points)| Series {
             name: name.clone(),
@@ -391,7 +391,7 @@ impl Curves {
         }
     }
 
-    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let all = || self.series.iter().flat_map(|(_, points)| points);
         let range = |value: fn(&(f64, f64)) -> f64, margin: f64| {
@@ -443,7 +443,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A run with the layers and the batches of a network.
-    pub fn run() -> Record {
+    pub(crate) fn run() -> Record {
         let mut run = Record::begin(&Device::sim());
         let columns = [layers::LAYER, layers::BY, layers::DEVICE_MS];
         let mut table = TableBuilder::new("layers", DeviceKind::Gpu, &columns);

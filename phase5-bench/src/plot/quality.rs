@@ -31,7 +31,7 @@ pub(crate) struct Quality {
 }
 
 impl Quality {
-    pub fn of(run: &Record) -> Result<Quality> {
+    pub(super) fn of(run: &Record) -> Result<Quality> {
         let mut series: Vec<(String, Vec<Point>)> = Vec::new();
         for row in run.table("temporal").into_iter().flat_map(|table| table.iter()) {
             let Some(fps) = row.number(FPS)? else { continue };
@@ -56,7 +56,7 @@ impl Quality {
         (worst, best, best + (best - worst).max(1.0) * 0.15)
     }
 
-    pub fn chart(&self) -> PointChart {
+    pub(super) fn chart(&self) -> PointChart {
         let (worst, _, top) = self.heights();
         let point = |point: &Point| {
             let compared = if point.psnr.is_none() { ", the reference" } else { "" };
@@ -80,7 +80,7 @@ impl Quality {
         }
     }
 
-    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let points = || self.series.iter().flat_map(|(_, points)| points);
         let span = |values: &mut dyn Iterator<Item = f64>| {

@@ -49,7 +49,7 @@ pub(crate) struct Roofline {
 }
 
 impl Roofline {
-    pub fn of(run: &Record) -> Result<Roofline> {
+    pub(super) fn of(run: &Record) -> Result<Roofline> {
         let nothing = |reason: &str| Error::nothing_to_plot("roofline", reason);
         let limits = Limits::of_run(run)?
             .ok_or_else(|| nothing("the run has no limits of its device; the tables gemm and conv measure them"))?;
@@ -83,7 +83,7 @@ impl Roofline {
     }
 
     /// All kernels whose operations and bytes are known: those of [`Roofline::of`], attention, and those on tensor cores.
-    pub fn of_all(run: &Record) -> Result<Roofline> {
+    pub(super) fn of_all(run: &Record) -> Result<Roofline> {
         let Roofline { limits, mut series, .. } = Roofline::of(run)?;
         let all = |table, problem, cost| points(run, table, problem, columns::STEP, Steps::All, cost, rate);
         let products = all("tensor-cores", tensor_cores::PROBLEM, tensor_cores::roofline_cost)?;
@@ -133,7 +133,7 @@ impl Roofline {
         )
     }
 
-    pub fn chart(&self) -> PointChart {
+    pub(super) fn chart(&self) -> PointChart {
         let point = |point: &Point| ChartPoint {
             x: point.intensity,
             y: point.flops / TERA,
@@ -153,7 +153,7 @@ impl Roofline {
         }
     }
 
-    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let (x, y, roof) = self.frame();
         let mut chart = sheet(area, &self.title, 72)?.build_cartesian_2d(x.log_scale(), y.log_scale()).map_err(fail)?;
@@ -273,7 +273,7 @@ pub(super) mod tests {
 
     use crate::limits::LIMITS;
 
-    pub fn run() -> Record {
+    pub(crate) fn run() -> Record {
         let mut run = Record::begin(&Device::sim());
         let columns = [gemm::PROBLEM, columns::STEP, columns::TFLOPS];
         let mut table = TableBuilder::new("gemm", DeviceKind::Gpu, &columns);

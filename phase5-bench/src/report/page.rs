@@ -20,7 +20,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 const CLAIMS: &str = "claims";
 
 /// The whole page.
-pub fn html(report: &Report) -> Result<String> {
+pub(super) fn html(report: &Report) -> Result<String> {
     let tables = report.tables();
     let (claims, rest): (Vec<&Shown<'_>>, Vec<&Shown<'_>>) = tables.iter().partition(|shown| shown.name == CLAIMS);
     let plots = report.plots();

@@ -41,11 +41,11 @@ const COLUMNS: &[ColumnSpec] =
 
 /// Models and implementations that other tables look for.
 pub(crate) mod names {
-    pub const RESNET18: &str = "ResNet18";
-    pub const DIGITS: &str = "digits";
-    pub const CPU: &str = "CPU";
-    pub const PHASE3: &str = "phase 3";
-    pub const PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", "phase 4, f16"];
+    pub(crate) const RESNET18: &str = "ResNet18";
+    pub(crate) const DIGITS: &str = "digits";
+    pub(crate) const CPU: &str = "CPU";
+    pub(crate) const PHASE3: &str = "phase 3";
+    pub(crate) const PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", "phase 4, f16"];
 }
 
 /// The last layers, compared one by one.

@@ -37,13 +37,13 @@ pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 
 /// Names of the versions in the table; plots look for them.
 pub(crate) mod versions {
-    pub const UNFUSED: &str = "unfused";
+    pub(crate) const UNFUSED: &str = "unfused";
     /// The same, launched as a graph; on a GPU.
-    pub const UNFUSED_GRAPH: &str = "unfused, graph";
-    pub const ONE_KERNEL: &str = "one kernel";
+    pub(crate) const UNFUSED_GRAPH: &str = "unfused, graph";
+    pub(crate) const ONE_KERNEL: &str = "one kernel";
     /// Phase 4's plans, in the order of `Arithmetic::ALL`.
-    pub const PLANNED: [&str; 3] = [PLANNED_F32, "planned tf32", "planned f16"];
-    pub const PLANNED_F32: &str = "planned f32";
+    pub(crate) const PLANNED: [&str; 3] = [PLANNED_F32, "planned tf32", "planned f16"];
+    pub(crate) const PLANNED_F32: &str = "planned f32";
 }
 pub(crate) const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
 

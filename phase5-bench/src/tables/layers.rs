@@ -168,12 +168,12 @@ struct Side {
 
 /// Names of the sides in the table; other tables look for them.
 pub(crate) mod sides {
-    pub const NAIVE_CPU: &str = "naive loops";
-    pub const FAST_CPU: &str = "fast CPU";
-    pub const NAIVE: &str = "naive kernels";
-    pub const FAST: &str = "fast kernels";
-    pub const CUDNN: &str = "cuDNN";
-    pub const PYTORCH: &str = "PyTorch eager";
+    pub(crate) const NAIVE_CPU: &str = "naive loops";
+    pub(crate) const FAST_CPU: &str = "fast CPU";
+    pub(crate) const NAIVE: &str = "naive kernels";
+    pub(crate) const FAST: &str = "fast kernels";
+    pub(crate) const CUDNN: &str = "cuDNN";
+    pub(crate) const PYTORCH: &str = "PyTorch eager";
 }
 
 /// Expected results: each layer for its own input, and the three together.

@@ -75,28 +75,28 @@ pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "1024×784→2048", si
 
 /// Names of the versions in the table; other tables look for them.
 pub(crate) mod versions {
-    pub const NAIVE: &str = "v1 naive";
-    pub const TUNED: &str = "v2 tuned";
-    pub const LIBRARY: &str = "library";
+    pub(crate) const NAIVE: &str = "v1 naive";
+    pub(crate) const TUNED: &str = "v2 tuned";
+    pub(crate) const LIBRARY: &str = "library";
     /// cuBLASLt with bias and ReLU in its epilogue.
-    pub const LIBRARY_LT: &str = crate::tables::peers::CUBLASLT;
-    pub const TENSOR_CORES_LT: &str = "tf32 cuBLASLt";
-    pub const LIBRARY_GEMM: &str = "· its GEMM";
-    pub const LIBRARY_RELU: &str = "· its ReLU";
-    pub const EAGER: &str = "eager";
-    pub const COMPILED: &str = "compiled";
-    pub const AUTOTUNED: &str = "tuned";
-    pub const TENSOR_CORES: &str = "tf32 v3";
-    pub const TENSOR_CORES_EAGER: &str = "tf32 eager";
-    pub const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
-    pub const BACKWARD: &str = "∇ fused";
-    pub const SEPARATE: &str = "∇ separate";
-    pub const WRITTEN: &str = "∇ written";
-    pub const BACKWARD_EAGER: &str = "∇ eager";
-    pub const BACKWARD_COMPILED: &str = "∇ compiled";
-    pub const TENSOR_CORES_BACKWARD: &str = "tf32 ∇ v3";
-    pub const TENSOR_CORES_BACKWARD_EAGER: &str = "tf32 ∇ eager";
-    pub const TENSOR_CORES_BACKWARD_COMPILED: &str = "tf32 ∇ compiled";
+    pub(crate) const LIBRARY_LT: &str = crate::tables::peers::CUBLASLT;
+    pub(crate) const TENSOR_CORES_LT: &str = "tf32 cuBLASLt";
+    pub(crate) const LIBRARY_GEMM: &str = "· its GEMM";
+    pub(crate) const LIBRARY_RELU: &str = "· its ReLU";
+    pub(crate) const EAGER: &str = "eager";
+    pub(crate) const COMPILED: &str = "compiled";
+    pub(crate) const AUTOTUNED: &str = "tuned";
+    pub(crate) const TENSOR_CORES: &str = "tf32 v3";
+    pub(crate) const TENSOR_CORES_EAGER: &str = "tf32 eager";
+    pub(crate) const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
+    pub(crate) const BACKWARD: &str = "∇ fused";
+    pub(crate) const SEPARATE: &str = "∇ separate";
+    pub(crate) const WRITTEN: &str = "∇ written";
+    pub(crate) const BACKWARD_EAGER: &str = "∇ eager";
+    pub(crate) const BACKWARD_COMPILED: &str = "∇ compiled";
+    pub(crate) const TENSOR_CORES_BACKWARD: &str = "tf32 ∇ v3";
+    pub(crate) const TENSOR_CORES_BACKWARD_EAGER: &str = "tf32 ∇ eager";
+    pub(crate) const TENSOR_CORES_BACKWARD_COMPILED: &str = "tf32 ∇ compiled";
 }
 
 /// Computation of a version.

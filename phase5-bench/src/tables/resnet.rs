@@ -64,35 +64,35 @@ pub(crate) mod by {
     use crate::tables::peers::{PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
 
     /// Name of the CPU in `resnet-batch`.
-    pub const BATCH_CPU: &str = crate::tables::peers::CPU;
+    pub(crate) const BATCH_CPU: &str = crate::tables::peers::CPU;
     /// Name of phase 3 in `resnet-batch`.
-    pub const BATCH_PHASE3: &str = "phase 3";
+    pub(crate) const BATCH_PHASE3: &str = "phase 3";
     /// The same, launched as a graph; on a GPU.
-    pub const BATCH_PHASE3_GRAPH: &str = "phase 3, graph";
-    pub const PLAIN: &str = "1 CPU, plain loops";
-    pub const CPU: &str = "1 CPU";
-    pub const ROUND_TRIP: &str = "2 phase 1";
-    pub const CONV_ON_DEVICE: &str = "3 phase 2";
-    pub const PHASE3: &str = "4 phase 3";
+    pub(crate) const BATCH_PHASE3_GRAPH: &str = "phase 3, graph";
+    pub(crate) const PLAIN: &str = "1 CPU, plain loops";
+    pub(crate) const CPU: &str = "1 CPU";
+    pub(crate) const ROUND_TRIP: &str = "2 phase 1";
+    pub(crate) const CONV_ON_DEVICE: &str = "3 phase 2";
+    pub(crate) const PHASE3: &str = "4 phase 3";
     /// Names of phase 4 in `resnet-single`, by arithmetic.
-    pub const PHASE4: [&str; 3] = [PHASE4_F32, "5 phase 4, tf32", PHASE4_F16];
-    pub const PHASE4_F32: &str = "5 phase 4, f32";
-    pub const PHASE4_F16: &str = "5 phase 4, f16";
+    pub(crate) const PHASE4: [&str; 3] = [PHASE4_F32, "5 phase 4, tf32", PHASE4_F16];
+    pub(crate) const PHASE4_F32: &str = "5 phase 4, f32";
+    pub(crate) const PHASE4_F16: &str = "5 phase 4, f16";
     /// Names of phase 4 in `resnet-batch`.
-    pub const BATCH_PHASE4: [&str; 3] = [BATCH_PHASE4_F32, "phase 4, tf32", BATCH_PHASE4_F16];
-    pub const BATCH_PHASE4_F32: &str = "phase 4, f32";
-    pub const BATCH_PHASE4_F16: &str = "phase 4, f16";
+    pub(crate) const BATCH_PHASE4: [&str; 3] = [BATCH_PHASE4_F32, "phase 4, tf32", BATCH_PHASE4_F16];
+    pub(crate) const BATCH_PHASE4_F32: &str = "phase 4, f32";
+    pub(crate) const BATCH_PHASE4_F16: &str = "phase 4, f16";
     /// Name in both for int8.
-    pub const INT8: &str = "5 phase 4, int8";
-    pub const BATCH_INT8: &str = "phase 4, int8";
-    pub const PYTORCH_CPU: &str = "PyTorch, CPU";
-    pub const EAGER: &str = PYTORCH_EAGER;
-    pub const COMPILED: &str = PYTORCH_COMPILED;
-    pub const GRAPH: &str = PYTORCH_GRAPH;
-    pub const GRAPH_TF32: &str = "PyTorch graph, tf32";
-    pub const TUNED_TF32: &str = "PyTorch tuned, tf32";
-    pub const GRAPH_F16: &str = "PyTorch graph, f16";
-    pub const TUNED_F16: &str = "PyTorch tuned, f16";
+    pub(crate) const INT8: &str = "5 phase 4, int8";
+    pub(crate) const BATCH_INT8: &str = "phase 4, int8";
+    pub(crate) const PYTORCH_CPU: &str = "PyTorch, CPU";
+    pub(crate) const EAGER: &str = PYTORCH_EAGER;
+    pub(crate) const COMPILED: &str = PYTORCH_COMPILED;
+    pub(crate) const GRAPH: &str = PYTORCH_GRAPH;
+    pub(crate) const GRAPH_TF32: &str = "PyTorch graph, tf32";
+    pub(crate) const TUNED_TF32: &str = "PyTorch tuned, tf32";
+    pub(crate) const GRAPH_F16: &str = "PyTorch graph, f16";
+    pub(crate) const TUNED_F16: &str = "PyTorch tuned, f16";
 }
 
 /// The difference of logits from the CPU's, and the word of the check.

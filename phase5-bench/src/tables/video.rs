@@ -62,17 +62,17 @@ const COLUMNS: &[ColumnSpec] = &[
 
 /// Names of the versions in the table; other tables look for them.
 pub(crate) mod versions {
-    pub const UNFUSED: &str = "unfused";
+    pub(crate) const UNFUSED: &str = "unfused";
     /// The same, launched as a graph; on a GPU.
-    pub const UNFUSED_GRAPH: &str = "unfused, graph";
+    pub(crate) const UNFUSED_GRAPH: &str = "unfused, graph";
     /// Phase 4's, in the order of `Arithmetic::ALL`.
-    pub const FUSED: [&str; 3] = [FUSED_F32, "fused, tf32", FUSED_F16];
-    pub const FUSED_F32: &str = "fused, f32";
-    pub const FUSED_F16: &str = "fused, f16";
-    pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
-    pub const GRAPH_NHWC: &str = "PyTorch graph, NHWC";
-    pub const GRAPH_F16: &str = "PyTorch graph, f16";
-    pub const COMPILED_GRAPH_F16: &str = "compiled graph, f16";
+    pub(crate) const FUSED: [&str; 3] = [FUSED_F32, "fused, tf32", FUSED_F16];
+    pub(crate) const FUSED_F32: &str = "fused, f32";
+    pub(crate) const FUSED_F16: &str = "fused, f16";
+    pub(crate) const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
+    pub(crate) const GRAPH_NHWC: &str = "PyTorch graph, NHWC";
+    pub(crate) const GRAPH_F16: &str = "PyTorch graph, f16";
+    pub(crate) const COMPILED_GRAPH_F16: &str = "compiled graph, f16";
 }
 
 /// PyTorch's versions: the first [`OF_EACH`] of each configuration, all of the largest, since compiling takes minutes.

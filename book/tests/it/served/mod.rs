@@ -14,10 +14,10 @@ use book::{Book, playground::pool::Limits, serve::Server};
 use tempfile::TempDir;
 
 /// The kernel that it has.
-pub const KERNEL: &str = "phase1-infra/kernels/01_vector_add.cu";
+pub(crate) const KERNEL: &str = "phase1-infra/kernels/01_vector_add.cu";
 
 /// A small book that is being served.
-pub struct Served {
+pub(crate) struct Served {
     folder: TempDir,
     /// `127.0.0.1:PORT`.
     pub address: String,
@@ -28,12 +28,12 @@ const ASKING: &str = "## Your prediction\n\nHow many?\n\n<form class=\"question\
     <output></output></form>\n<details><summary>Answer</summary>\n\nFour.\n\n</details>\n\nAnd how fast?\n\n## Prediction\n\nFast.\n";
 
 impl Served {
-    pub fn start() -> Served {
+    pub(crate) fn start() -> Served {
         Served::with(Limits::default())
     }
 
     /// A server whose runs have these limits.
-    pub fn with(limits: Limits) -> Served {
+    pub(crate) fn with(limits: Limits) -> Served {
         let folder = TempDir::new().unwrap();
         let root = folder.path().join("book");
         fs::create_dir_all(root.join("pages/part")).unwrap();
@@ -70,11 +70,11 @@ impl Served {
         Served { folder, address }
     }
 
-    pub fn pages(&self) -> PathBuf {
+    pub(crate) fn pages(&self) -> PathBuf {
         self.folder.path().join("book/pages")
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         // Nothing may hang.
         stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
@@ -83,17 +83,17 @@ impl Served {
     }
 
     /// The whole answer to these bytes.
-    pub fn answer(&self, request: &str) -> String {
+    pub(crate) fn answer(&self, request: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         read(&mut stream)
     }
 
-    pub fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         self.answer(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address))
     }
 
-    pub fn assert_alive(&self) {
+    pub(crate) fn assert_alive(&self) {
         let begin = Instant::now();
         let page = self.get("/one.html");
         assert!(page.starts_with("HTTP/1.1 200") && page.contains("before"), "{page}");
@@ -102,7 +102,7 @@ impl Served {
 }
 
 /// Everything up to the end, or up to where the server broke off.
-pub fn read(stream: &mut TcpStream) -> String {
+pub(crate) fn read(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     if let Err(error) = stream.read_to_end(&mut answer) {
         assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "it hangs");

@@ -10,7 +10,7 @@ use bench::command::Shell;
 use super::{compiler, program};
 
 /// Runs every file of an exercise's folder and prints each verdict. Other exercises may be unfinished.
-pub fn run(path: &Path, seed: Option<u64>, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(path: &Path, seed: Option<u64>, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let exercise = Exercise::read(path)?;
     let file = exercise.file("exercise.cu");

@@ -28,7 +28,7 @@ const TIMES_LIBRARY: ColumnSpec = ColumnSpec::number("times library", "library =
 
 /// Arguments of `bench`.
 #[derive(Args)]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// Exercise from `list` [default: the next one]
     id: Option<String>,
     /// Measure all solutions on a GPU
@@ -39,7 +39,7 @@ pub struct BenchArgs {
 }
 
 /// Measures the exercise of that id, else the next one, or all solutions.
-pub fn run(session: &Session, args: &BenchArgs, device: Option<DeviceChoice>, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, args: &BenchArgs, device: Option<DeviceChoice>, shell: &mut Shell) -> Result<()> {
     compiler()?;
     if args.solutions {
         return solutions(session, device, shell);

@@ -6,7 +6,7 @@ use bench::command::Shell;
 use super::{Session, question};
 
 /// Checks the exercise of that id, else the next one; or the answer to the question of that id.
-pub fn run(session: &Session, id: Option<&str>, answer: Option<&str>, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, id: Option<&str>, answer: Option<&str>, shell: &mut Shell) -> Result<()> {
     let is_exercise = session.exercises.iter().any(|exercise| Some(&*exercise.id) == id);
     if let Some(question) = question::find(id.filter(|_| !is_exercise))? {
         return question::check(&question, answer, shell);

@@ -37,7 +37,7 @@ struct Page {
 }
 
 /// Prints them as JSON.
-pub fn run(session: &Session, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let page = |exercise: &Exercise| Ok((exercise.id.clone(), page(session, exercise)?));
     let exercises = session.exercises.par_iter().map(page).collect::<Result<_>>()?;

@@ -10,7 +10,7 @@ use super::{Session, compiler};
 
 /// Arguments of `export`.
 #[derive(clap::Args)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// An empty folder, or one to be made
     dir: PathBuf,
     /// Only these exercises, or those of a phase: guard,phase2
@@ -25,7 +25,7 @@ pub struct ExportArgs {
 }
 
 /// Writes the repository.
-pub fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Result<()> {
     if args.without_solutions {
         compiler()?;
     }

@@ -23,7 +23,7 @@ const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 
 /// Arguments of `grade`.
 #[derive(clap::Args)]
-pub struct GradeArgs {
+pub(crate) struct GradeArgs {
     /// Exercises from `list`, .cu files named after them, exercises' folders, or someone's folder of them [default: all]
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
@@ -39,7 +39,7 @@ pub struct GradeArgs {
 }
 
 /// Grades the files that were named.
-pub fn run(session: &Session, args: &GradeArgs, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, args: &GradeArgs, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let wanted = session.only(&args.only)?;
     let mut files = Vec::new();

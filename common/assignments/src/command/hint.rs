@@ -7,7 +7,7 @@ use bench::command::Shell;
 use super::Session;
 
 /// The next hint on an exercise, or the first `number`.
-pub fn hint(session: &Session, id: Option<&str>, number: Option<usize>, shell: &mut Shell) -> Result<()> {
+pub(crate) fn hint(session: &Session, id: Option<&str>, number: Option<usize>, shell: &mut Shell) -> Result<()> {
     let Some(exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
     match number {
         None => Ok(shell.print(&another(session, exercise))?),
@@ -19,7 +19,7 @@ pub fn hint(session: &Session, id: Option<&str>, number: Option<usize>, shell: &
 }
 
 /// The hint after the last one that was given.
-pub fn another(session: &Session, exercise: &Exercise) -> String {
+pub(crate) fn another(session: &Session, exercise: &Exercise) -> String {
     let given = session.store.hints(exercise);
     let Some(hint) = line(exercise, given) else {
         let (id, all) = (&exercise.id, exercise.hints.len());
@@ -38,7 +38,7 @@ fn line(exercise: &Exercise, at: usize) -> Option<String> {
 }
 
 /// The solution, after a pass or if the reader gives up.
-pub fn solution(session: &Session, id: &str, gives_up: bool, shell: &mut Shell) -> Result<()> {
+pub(crate) fn solution(session: &Session, id: &str, gives_up: bool, shell: &mut Shell) -> Result<()> {
     let exercise = session.find(id)?;
     if !gives_up && !session.passes(exercise)? {
         shell.fail_quietly();

@@ -15,7 +15,7 @@ const POINTS: ColumnSpec = ColumnSpec::text("points", "points");
 const TITLE: ColumnSpec = ColumnSpec::text("title", "title");
 
 /// All exercises, or those of these phases and ids, with their points.
-pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()> {
+pub(crate) fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()> {
     let exercises = session.only(only)?;
     let known: Vec<_> = exercises.iter().map(|exercise| session.store.known(exercise)).collect();
     let unknown = exercises.iter().zip(&known).filter(|(_, known)| known.is_none());
@@ -76,7 +76,7 @@ const FRAME: usize = 27;
 const SHORTEST: usize = 16;
 
 /// The title, clipped to `width` characters.
-pub fn clipped(title: &str, width: usize) -> String {
+pub(crate) fn clipped(title: &str, width: usize) -> String {
     match title.char_indices().nth(width) {
         None => title.to_owned(),
         Some(_) => title.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -84,7 +84,7 @@ pub fn clipped(title: &str, width: usize) -> String {
 }
 
 /// The first exercise that does not pass: what to do, and where.
-pub fn next(session: &Session, shell: &mut Shell) -> Result<()> {
+pub(crate) fn next(session: &Session, shell: &mut Shell) -> Result<()> {
     match session.next()? {
         None => Ok(shell.print("All exercises pass.\n")?),
         Some(exercise) => Ok(shell.print(&introduction(exercise))?),
@@ -92,7 +92,7 @@ pub fn next(session: &Session, shell: &mut Shell) -> Result<()> {
 }
 
 /// Wraps text to the width of the terminal.
-pub fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last().map_or(0, |line| line.chars().count());
@@ -109,7 +109,7 @@ pub fn wrapped(text: &str) -> String {
 }
 
 /// Introduction to an exercise: title, goal and page.
-pub fn introduction(exercise: &Exercise) -> String {
+pub(crate) fn introduction(exercise: &Exercise) -> String {
     let Exercise { id, title, goal, page, .. } = exercise;
     let file = exercise.file("exercise.cu");
     let file = file.display();

@@ -1,18 +1,18 @@
 //! The subcommands, each in its file.
 
-pub mod author;
-pub mod bench;
-pub mod check;
-pub mod describe;
-pub mod export;
-pub mod grade;
-pub mod hint;
-pub mod list;
-pub mod question;
-pub mod reset;
-pub mod show;
-pub mod submissions;
-pub mod watch;
+pub(crate) mod author;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod describe;
+pub(crate) mod export;
+pub(crate) mod grade;
+pub(crate) mod hint;
+pub(crate) mod list;
+pub(crate) mod question;
+pub(crate) mod reset;
+pub(crate) mod show;
+pub(crate) mod submissions;
+pub(crate) mod watch;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use common::device::{Device, DeviceChoice};
 use common::probe::Library;
 
 /// State that every subcommand works with.
-pub struct Session {
+pub(crate) struct Session {
     /// In the order of the course.
     pub exercises: Vec<Exercise>,
     /// Judges files.
@@ -36,14 +36,14 @@ pub struct Session {
 }
 
 /// Reason why a command ends early.
-pub struct Ended(anyhow::Error);
+pub(crate) struct Ended(anyhow::Error);
 
 impl Session {
     /// The exercises around the current directory. On a GPU, kernels run there too.
     ///
     /// # Errors
     /// If one cannot be read, or there is no such device.
-    pub fn open(seed: Option<u64>, device: Option<DeviceChoice>) -> Result<Session> {
+    pub(crate) fn open(seed: Option<u64>, device: Option<DeviceChoice>) -> Result<Session> {
         let program = program()?;
         let root = exercise::root();
         let exercises = exercise::all(&root)?;
@@ -67,7 +67,7 @@ impl Session {
     ///
     /// # Errors
     /// If there is none.
-    pub fn find(&self, id: &str) -> Result<&Exercise> {
+    pub(crate) fn find(&self, id: &str) -> Result<&Exercise> {
         let found = self.exercises.iter().find(|exercise| exercise.id == id);
         found.with_context(|| format!("there is no exercise `{id}`; `list` shows what there is"))
     }
@@ -76,7 +76,7 @@ impl Session {
     ///
     /// # Errors
     /// If a word names none.
-    pub fn only(&self, words: &[String]) -> Result<Vec<&Exercise>> {
+    pub(crate) fn only(&self, words: &[String]) -> Result<Vec<&Exercise>> {
         for word in words {
             let found = self.exercises.iter().any(|exercise| exercise.is_called(word));
             ensure!(found, "there is no exercise and no phase `{word}`; `list` shows what there is");
@@ -90,7 +90,7 @@ impl Session {
     ///
     /// # Errors
     /// Same as [`Session::find`].
-    pub fn chosen(&self, id: Option<&str>) -> Result<Option<&Exercise>> {
+    pub(crate) fn chosen(&self, id: Option<&str>) -> Result<Option<&Exercise>> {
         match id {
             Some(id) => self.find(id).map(Some),
             None => Ok(self.exercises.iter().find(|exercise| !self.is_known_to_pass(exercise))),
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Whether the last verdict was a pass, and still holds.
-    pub fn is_known_to_pass(&self, exercise: &Exercise) -> bool {
+    pub(crate) fn is_known_to_pass(&self, exercise: &Exercise) -> bool {
         self.store.known(exercise).is_some_and(|known| known.passed())
     }
 
@@ -106,7 +106,7 @@ impl Session {
     ///
     /// # Errors
     /// Same as [`Session::check`].
-    pub fn next(&self) -> Result<Option<&Exercise>> {
+    pub(crate) fn next(&self) -> Result<Option<&Exercise>> {
         for exercise in &self.exercises {
             if !self.passes(exercise)? {
                 return Ok(Some(exercise));
@@ -119,7 +119,7 @@ impl Session {
     ///
     /// # Errors
     /// Same as [`Session::check`].
-    pub fn passes(&self, exercise: &Exercise) -> Result<bool> {
+    pub(crate) fn passes(&self, exercise: &Exercise) -> Result<bool> {
         match self.store.known(exercise) {
             Some(known) => Ok(known.passed()),
             None => Ok(self.check(exercise)?.passed()),
@@ -130,7 +130,7 @@ impl Session {
     ///
     /// # Errors
     /// If NVRTC is absent, the file cannot be read, or the exercise is at fault.
-    pub fn check(&self, exercise: &Exercise) -> Result<Verdict> {
+    pub(crate) fn check(&self, exercise: &Exercise) -> Result<Verdict> {
         compiler()?;
         let key = self.store.key(exercise);
         let verdict = self.grader.grade(exercise, &exercise.file("exercise.cu"))?;
@@ -140,7 +140,7 @@ impl Session {
 }
 
 /// The GPU's number; `None` for the simulator.
-pub fn gpu(device: &Device) -> Option<DeviceChoice> {
+pub(crate) fn gpu(device: &Device) -> Option<DeviceChoice> {
     // `cuda:0 NVIDIA H200 (sm_90)`
     let name = device.short_name();
     let choice = device.is_cuda().then(|| name.split(' ').next().and_then(|name| name.parse().ok()));
@@ -151,7 +151,7 @@ pub fn gpu(device: &Device) -> Option<DeviceChoice> {
 ///
 /// # Errors
 /// If the system does not report its path.
-pub fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     std::env::current_exe().context("this program does not know where it is")
 }
 
@@ -159,7 +159,7 @@ pub fn program() -> Result<PathBuf> {
 ///
 /// # Errors
 /// If they cannot; the message says what to install.
-pub fn compiler() -> Result<()> {
+pub(crate) fn compiler() -> Result<()> {
     if let Err(reason) = Library::Nvrtc.open() {
         let remedy = Library::Nvrtc.remedy();
         bail!("exercises are compiled by NVRTC, which cannot be used: {reason}. Install it with:\n    {remedy}");

@@ -14,12 +14,12 @@ const ID: ColumnSpec = ColumnSpec::text("question", "question");
 const PAGE: ColumnSpec = ColumnSpec::text("page", "page");
 
 /// The question of that id, if there is one.
-pub fn find(id: Option<&str>) -> Result<Option<Question>> {
+pub(crate) fn find(id: Option<&str>) -> Result<Option<Question>> {
     id.map_or(Ok(None), |id| question::find(&exercise::root(), id))
 }
 
 /// All questions, with the pages that ask them.
-pub fn list(shell: &mut Shell) -> Result<()> {
+pub(crate) fn list(shell: &mut Shell) -> Result<()> {
     let mut table = TableBuilder::of("questions", [ID, PAGE]);
     for question in question::all(&exercise::root())? {
         table.row().set(ID, question.id).set(PAGE, format!("book/pages/{}", question.page)).complete();
@@ -29,7 +29,7 @@ pub fn list(shell: &mut Shell) -> Result<()> {
 }
 
 /// Asks a question, and checks the answer that is given or typed.
-pub fn check(question: &Question, answer: Option<&str>, shell: &mut Shell) -> Result<()> {
+pub(crate) fn check(question: &Question, answer: Option<&str>, shell: &mut Shell) -> Result<()> {
     let found = question.answer()?;
     let Question { id, kernels, .. } = question;
     let said = match answer {

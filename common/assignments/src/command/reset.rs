@@ -7,7 +7,7 @@ use bench::command::Shell;
 use super::Session;
 
 /// Restores the skeleton of an exercise.
-pub fn run(session: &Session, id: &str, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, id: &str, shell: &mut Shell) -> Result<()> {
     let exercise = session.find(id)?;
     let file = exercise.file("exercise.cu");
     let said = match session.store.reset(exercise)? {

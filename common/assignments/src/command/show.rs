@@ -30,7 +30,7 @@ const SOURCE: ColumnSpec = ColumnSpec::text("source", "source");
 
 /// Arguments of `show`.
 #[derive(Args, Default)]
-pub struct ShowArgs {
+pub(crate) struct ShowArgs {
     /// Exercise from `list` [default: the next one]
     pub id: Option<String>,
     /// Kind of picture to draw [default: the access that wastes most]
@@ -51,14 +51,14 @@ pub struct ShowArgs {
 }
 
 /// Shows the costs of an exercise's kernel, and writes and opens its picture.
-pub fn run(session: &Session, args: &ShowArgs, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, args: &ShowArgs, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let Some(exercise) = session.chosen(args.id.as_deref())? else { return Ok(shell.print("All exercises pass.\n")?) };
     show(session, exercise, args, shell)
 }
 
 /// [`run`] for a given exercise.
-pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut Shell) -> Result<()> {
+pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut Shell) -> Result<()> {
     let file = exercise.file("exercise.cu");
     let case = chosen_case(exercise, args.case)?;
     let mut block = [0; 3];
@@ -94,7 +94,7 @@ pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut
 }
 
 /// Case `number`, from 1 on; else the smallest that has more than one element.
-pub fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
+pub(crate) fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
     if let Some(number) = number {
         let case = number.checked_sub(1).and_then(|at| exercise.cases.get(at));
         let (id, last) = (&exercise.id, exercise.cases.len());
@@ -106,7 +106,7 @@ pub fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes>
 }
 
 /// Counts against the budget.
-pub fn counts(exercise: &Exercise, shown: &Shown, solution: &BTreeMap<Count, u64>) -> Table {
+pub(crate) fn counts(exercise: &Exercise, shown: &Shown, solution: &BTreeMap<Count, u64>) -> Table {
     let title = format!("{} at {}", exercise.id, sizes(&exercise.counts));
     let mut table = TableBuilder::of(title, [COUNT, YOURS, SOLUTION, ALLOWED, VERDICT]);
     for count in Count::ALL {

@@ -12,7 +12,7 @@ use super::{Session, compiler};
 
 /// Arguments of `submissions`: whose files to grade, and what to report.
 #[derive(clap::Args)]
-pub struct SubmissionsArgs {
+pub(crate) struct SubmissionsArgs {
     /// The folder
     dir: PathBuf,
     /// Only these exercises, or those of a phase: guard,phase2
@@ -27,7 +27,7 @@ pub struct SubmissionsArgs {
 }
 
 /// Grades a folder of many people's files.
-pub fn run(session: &Session, args: &SubmissionsArgs, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, args: &SubmissionsArgs, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let board = submissions::grade(&session.grader, &session.only(&args.only)?, &args.dir)?;
     if let Some(folder) = &args.reports {

@@ -28,7 +28,7 @@ enum Event {
 }
 
 /// Watches the exercise of that id, else the next one.
-pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()> {
+pub(crate) fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()> {
     compiler()?;
     let Some(mut exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
     let keys = keys();

@@ -9,10 +9,10 @@ use ptx_sim::{
 };
 
 /// SplitMix64: small, and the same everywhere.
-pub struct Random(pub u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +20,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    pub fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
@@ -31,7 +31,7 @@ impl Random {
 
 /// Parses the text and, if it is PTX, runs every kernel briefly: plain, and with everything watched, with shapes, places and
 /// limits that follow from the text. Returns whether it was PTX. Must never panic, hang or take much memory.
-pub fn exercise(source: &str) -> bool {
+pub(super) fn exercise(source: &str) -> bool {
     // The same text does the same each time.
     let seed = source
         .bytes()

@@ -6,18 +6,18 @@ use common::prelude::*;
 use instruction_cases::{ArgSpec, Case, POISON};
 
 /// The buffers that a kernel may change, in order.
-pub type Outputs = Vec<Vec<u8>>;
+pub(crate) type Outputs = Vec<Vec<u8>>;
 
 /// Blocks, threads of a block, bytes of dynamic shared memory.
 #[derive(Clone, Copy)]
-pub struct Shape {
+pub(crate) struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared: u32,
 }
 
 impl Shape {
-    pub fn of(case: &Case) -> Shape {
+    pub(crate) fn of(case: &Case) -> Shape {
         Shape { grid: case.grid, block: case.block, shared: case.shared }
     }
 }
@@ -32,7 +32,7 @@ enum Argument {
 ///
 /// # Errors
 /// The device's error, as text.
-pub fn launch(device: &Device, module: &Module, name: &str, shape: Shape, args: &[ArgSpec]) -> Result<Outputs> {
+pub(crate) fn launch(device: &Device, module: &Module, name: &str, shape: Shape, args: &[ArgSpec]) -> Result<Outputs> {
     let stream = device.stream();
     let kernel = module.kernel(name)?;
     let mut arguments = Vec::new();

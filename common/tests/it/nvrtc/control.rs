@@ -1,6 +1,6 @@
 use crate::nvrtc::harness::{Case, rows, uniform32, words};
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         recursion(),
         virtual_calls(),

@@ -120,7 +120,7 @@ enum Toward {
     Zero,
 }
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![f32_exact(), f32_precise(), f64_exact(), conversions(), f32_functions(), f32_intrinsics(), f64_functions()]
 }
 
@@ -281,7 +281,7 @@ fn conversions() -> Case {
 }
 
 /// The distance of neighbouring f32 at `value`.
-pub fn ulp32(value: f64) -> f64 {
+pub(super) fn ulp32(value: f64) -> f64 {
     let magnitude = (value.abs() as f32).max(f32::MIN_POSITIVE);
     f64::from(magnitude.next_up()) - f64::from(magnitude)
 }

@@ -16,7 +16,7 @@ const TILES: &[&str] = &[
     "exclusive_scan",
 ];
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![tiles(), coalesced(), copies(), clusters().minimum(90), histogram_of_clusters().minimum(90)]
 }
 

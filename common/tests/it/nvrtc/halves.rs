@@ -46,7 +46,7 @@ impl Half for bf16 {
     }
 }
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         exact::<f16>("f16_exact"),
         exact::<bf16>("bf16_exact").minimum(80),

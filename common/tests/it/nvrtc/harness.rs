@@ -8,7 +8,7 @@ use common::probe;
 use half::{bf16, f16};
 
 /// One launch of one kernel.
-pub struct Case {
+pub(super) struct Case {
     kernel: &'static str,
     grid: (u32, u32, u32),
     block: (u32, u32, u32),
@@ -42,7 +42,7 @@ struct Anything;
 
 /// A value and the tolerance for a result.
 #[derive(Clone, Copy, Debug)]
-pub struct Near {
+pub(super) struct Near {
     pub value: f64,
     /// At NVRTC's default options.
     pub bound: f64,
@@ -57,7 +57,7 @@ struct Close {
 }
 
 /// Element types that a result can be read as for a comparison within bounds.
-pub trait Number: Pod {
+pub(super) trait Number: Pod {
     fn to_f64(self) -> f64;
 }
 
@@ -87,7 +87,7 @@ impl Number for bf16 {
 
 impl Case {
     /// One block of 64 threads unless specified.
-    pub fn new(kernel: &'static str) -> Case {
+    pub(super) fn new(kernel: &'static str) -> Case {
         Case {
             kernel,
             grid: (1, 1, 1),
@@ -100,63 +100,63 @@ impl Case {
         }
     }
 
-    pub fn grid(mut self, x: u32, y: u32, z: u32) -> Case {
+    pub(super) fn grid(mut self, x: u32, y: u32, z: u32) -> Case {
         self.grid = (x, y, z);
         self
     }
 
-    pub fn block(mut self, x: u32, y: u32, z: u32) -> Case {
+    pub(super) fn block(mut self, x: u32, y: u32, z: u32) -> Case {
         self.block = (x, y, z);
         self
     }
 
     /// Bytes of dynamic shared memory.
-    pub fn shared(mut self, bytes: u32) -> Case {
+    pub(super) fn shared(mut self, bytes: u32) -> Case {
         self.shared = bytes;
         self
     }
 
     /// Minimum architecture of the kernel.
-    pub fn minimum(mut self, architecture: u32) -> Case {
+    pub(super) fn minimum(mut self, architecture: u32) -> Case {
         self.minimum = architecture;
         self
     }
 
     /// `--use_fast_math` changes the results: loaded with it, not run.
-    pub fn precise(mut self) -> Case {
+    pub(super) fn precise(mut self) -> Case {
         self.precise = true;
         self
     }
 
-    pub fn value<T: Pod>(mut self, value: T) -> Case {
+    pub(super) fn value<T: Pod>(mut self, value: T) -> Case {
         self.args.push(Argument::Value(bytemuck::bytes_of(&value).to_vec()));
         self
     }
 
-    pub fn input<T: Pod>(mut self, values: &[T]) -> Case {
+    pub(super) fn input<T: Pod>(mut self, values: &[T]) -> Case {
         self.args.push(Argument::In(bytemuck::cast_slice(values).to_vec()));
         self
     }
 
     /// A buffer that the kernel fills with exactly these values.
-    pub fn out<T: Pod>(self, expected: &[T]) -> Case {
+    pub(super) fn out<T: Pod>(self, expected: &[T]) -> Case {
         self.out_rows(&[], expected)
     }
 
     /// [`Case::out`], in named parts of equal length.
-    pub fn out_rows<T: Pod>(self, rows: &'static [&'static str], expected: &[T]) -> Case {
+    pub(super) fn out_rows<T: Pod>(self, rows: &'static [&'static str], expected: &[T]) -> Case {
         let poison = vec![0xff; size_of_val(expected)];
         self.exact(poison, rows, expected)
     }
 
     /// A buffer that holds `start` before the launch and `expected` afterwards.
-    pub fn inout<T: Pod>(self, start: &[T], expected: &[T]) -> Case {
+    pub(super) fn inout<T: Pod>(self, start: &[T], expected: &[T]) -> Case {
         assert_eq!(start.len(), expected.len(), "{}", self.kernel);
         self.exact(bytemuck::cast_slice(start).to_vec(), &[], expected)
     }
 
     /// A buffer whose contents afterwards depend on the order of threads.
-    pub fn scratch(mut self, bytes: usize) -> Case {
+    pub(super) fn scratch(mut self, bytes: usize) -> Case {
         self.args.push(Argument::Out { start: vec![0xff; bytes], expected: Box::new(Anything) });
         self
     }
@@ -170,7 +170,7 @@ impl Case {
     }
 
     /// A buffer of `T` that the kernel fills with approximately these values; in named parts of equal length.
-    pub fn near<T: Number>(mut self, rows: Vec<&'static str>, values: Vec<Near>) -> Case {
+    pub(super) fn near<T: Number>(mut self, rows: Vec<&'static str>, values: Vec<Near>) -> Case {
         assert!(rows.is_empty() || values.len().is_multiple_of(rows.len()), "{}", self.kernel);
         fn read<T: Number>(bytes: &[u8]) -> Vec<f64> {
             bytemuck::pod_collect_to_vec::<u8, T>(bytes).into_iter().map(T::to_f64).collect()
@@ -181,7 +181,7 @@ impl Case {
     }
 
     /// The text that the kernel prints. (A GPU prints to the standard output, where the test can't see it.)
-    pub fn prints(mut self, text: &'static str) -> Case {
+    pub(super) fn prints(mut self, text: &'static str) -> Case {
         self.printed = Some(text);
         self
     }
@@ -285,7 +285,7 @@ impl Expected for Close {
 ///
 /// # Panics
 /// If they cannot and `REQUIRE_NVRTC=1`.
-pub fn nvrtc_is_here() -> bool {
+pub(super) fn nvrtc_is_here() -> bool {
     let missing = probe::report().into_iter().find(|c| ["NVRTC", "CUDA headers"].contains(&c.name) && !c.present);
     let Some(missing) = missing else {
         return true;
@@ -298,7 +298,7 @@ pub fn nvrtc_is_here() -> bool {
 
 /// Compiles `text` for each architecture, at the project's default options and with `--use_fast_math`; all its kernels must
 /// load and have a case, and all cases must give the expected results.
-pub fn check(file: &str, text: &str, cases: &[Case], architectures: &[u32], device: impl Fn(u32) -> Device) {
+pub(super) fn check(file: &str, text: &str, cases: &[Case], architectures: &[u32], device: impl Fn(u32) -> Device) {
     let mut failures = Vec::new();
     for &architecture in architectures {
         for fast in [false, true] {
@@ -345,12 +345,12 @@ pub fn check(file: &str, text: &str, cases: &[Case], architectures: &[u32], devi
 }
 
 /// `rows` of `n` values, each a function of the index, one after another.
-pub fn rows<T>(n: usize, functions: &[&dyn Fn(usize) -> T]) -> Vec<T> {
+pub(super) fn rows<T>(n: usize, functions: &[&dyn Fn(usize) -> T]) -> Vec<T> {
     functions.iter().flat_map(|f| (0..n).map(f)).collect()
 }
 
 /// Distinct pseudo-random words, the same on every machine.
-pub fn words(n: usize, seed: u64) -> Vec<u64> {
+pub(super) fn words(n: usize, seed: u64) -> Vec<u64> {
     (0..n as u64)
         .map(|i| {
             let mut z = (seed << 32).wrapping_add(i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -362,11 +362,11 @@ pub fn words(n: usize, seed: u64) -> Vec<u64> {
 }
 
 /// Numbers in [low, high).
-pub fn uniform(n: usize, seed: u64, low: f64, high: f64) -> Vec<f64> {
+pub(super) fn uniform(n: usize, seed: u64, low: f64, high: f64) -> Vec<f64> {
     words(n, seed).into_iter().map(|word| low + (high - low) * (word >> 11) as f64 / (1u64 << 53) as f64).collect()
 }
 
 /// [`uniform`] in f32.
-pub fn uniform32(n: usize, seed: u64, low: f64, high: f64) -> Vec<f32> {
+pub(super) fn uniform32(n: usize, seed: u64, low: f64, high: f64) -> Vec<f32> {
     uniform(n, seed, low, high).into_iter().map(|value| value as f32).collect()
 }

@@ -127,7 +127,7 @@ fn signed_halves(a: u32, b: u32, f: impl Fn(i16, i16) -> i16) -> u32 {
     by_halves(a, b, |a, b| f(a as i16, b as i16) as u16)
 }
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![arithmetic(), bits(), wide(), packed(), shorts()]
 }
 

@@ -7,7 +7,7 @@ const U: f64 = 1.0 / (1 << 24) as f64;
 /// The relative error allowed here for the approximations of `--use_fast_math`: 2^-18.
 const FAST: f64 = 1.0 / (1 << 18) as f64;
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         layer_norm_gelu(),
         online_softmax(),

@@ -2,7 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::nvrtc::harness::{Case, rows, uniform, uniform32, words};
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         static_and_dynamic_shared(),
         vectors(),

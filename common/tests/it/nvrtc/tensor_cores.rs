@@ -3,7 +3,7 @@ use half::{bf16, f16};
 
 use crate::nvrtc::harness::Case;
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let warp = |case: Case| case.block(32, 1, 1);
     [
         f16_to_f32(),

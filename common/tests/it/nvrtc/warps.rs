@@ -28,7 +28,7 @@ fn mask(t: usize, f: impl Fn(usize) -> bool) -> u32 {
     (0..32).filter(|lane| f(first + lane)).map(|lane| 1 << lane).sum()
 }
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         shuffles(),
         votes(),

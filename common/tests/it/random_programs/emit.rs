@@ -6,14 +6,14 @@ use crate::random_programs::tree::{
 use instruction_cases::ArgSpec;
 
 /// Bytes of private memory per thread in each of global, shared and local memory.
-pub const OWN: u32 = 64;
+pub(super) const OWN: u32 = 64;
 
 /// Bytes of cells that all threads change by atomics: for the whole grid, and for each block.
-pub const CELLS: u32 = 256;
+pub(super) const CELLS: u32 = 256;
 
 /// A device function's parameters and the registers that it returns, packed into 56 bytes, followed by its checksums.
-pub const TAKES: [Reg; 4] = [Reg(Kind::Word, 0), Reg(Kind::Long, 0), Reg(Kind::Single, 0), Reg(Kind::Double, 0)];
-pub const GIVES: [(Reg, u32); 7] = [
+pub(super) const TAKES: [Reg; 4] = [Reg(Kind::Word, 0), Reg(Kind::Long, 0), Reg(Kind::Single, 0), Reg(Kind::Double, 0)];
+pub(super) const GIVES: [(Reg, u32); 7] = [
     (Reg(Kind::Word, 0), 0),
     (Reg(Kind::HalfPair, 0), 4),
     (Reg(Kind::Long, 0), 8),
@@ -25,7 +25,7 @@ pub const GIVES: [(Reg, u32); 7] = [
 const GIVEN_CHECKSUMS: u32 = 40;
 
 /// After a call: the function's checksums, added to the caller's.
-pub fn given_checksums() -> [String; 3] {
+pub(super) fn given_checksums() -> [String; 3] {
     let add = |temporary: &str, kind: Kind, offset: u32| {
         let load = format!("ld.param.b{} {temporary}, [gives+{}];", 8 * kind.bytes(), GIVEN_CHECKSUMS + offset);
         format!("{load} {}", add_to_checksum(temporary, kind))
@@ -36,17 +36,17 @@ pub fn given_checksums() -> [String; 3] {
 const HEAD: &str = ".version 8.1\n.target sm_90\n.address_size 64\n";
 
 impl Program {
-    pub fn kernel_name(&self) -> String {
+    pub(super) fn kernel_name(&self) -> String {
         format!("k{}", self.seed)
     }
 
     /// A module with only this kernel.
-    pub fn ptx(&self) -> String {
+    pub(super) fn ptx(&self) -> String {
         module(std::slice::from_ref(self))
     }
 
     /// The kernel's arguments: input, output, the threads' memory, cells, and the values.
-    pub fn args(&self) -> Vec<ArgSpec> {
+    pub(super) fn args(&self) -> Vec<ArgSpec> {
         let filled = |bytes: u32| self.input.iter().copied().cycle().take(bytes as usize).collect();
         let mut args = vec![
             ArgSpec::In(self.input.clone()),
@@ -65,7 +65,7 @@ fn bytes_per_thread() -> u32 {
 }
 
 /// A module with these kernels.
-pub fn module(programs: &[Program]) -> String {
+pub(super) fn module(programs: &[Program]) -> String {
     programs.iter().fold(HEAD.to_owned(), |text, program| text + &kernel(program))
 }
 

@@ -15,18 +15,18 @@
 use std::sync::LazyLock;
 
 /// One instruction.
-pub struct Form {
+pub(super) struct Form {
     pub opcode: String,
     pub operands: Vec<&'static str>,
 }
 
 /// The rows of the table, each with all its forms.
-pub static FORMS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(TABLE));
+pub(super) static FORMS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(TABLE));
 
 /// Sums without a rounding modifier and, separately, such products: a program has only one of the two, since PTX lets a
 /// compiler fuse a product with a sum if neither specifies its rounding.
-pub static BARE_SUMS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(SUMS));
-pub static BARE_PRODUCTS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(PRODUCTS));
+pub(super) static BARE_SUMS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(SUMS));
+pub(super) static BARE_PRODUCTS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(PRODUCTS));
 
 fn expand(table: &[(&str, &'static str)]) -> Vec<Vec<Form>> {
     let row = |(pattern, operands): &(&str, &'static str)| {

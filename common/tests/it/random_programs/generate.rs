@@ -10,7 +10,7 @@ use crate::random_programs::random::Random;
 use crate::random_programs::tree::{Code, Kind, Program, Reg, Region, Stmt, Test, canonical, code};
 
 /// Increase it with every change to the program of a seed; the record names its version.
-pub const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 2;
 
 /// Integer atomics, as `op.type`; all but the last six give the same in any order.
 const ATOMICS: [&str; 22] = [
@@ -81,7 +81,7 @@ struct Generator {
 }
 
 /// The program of this seed.
-pub fn program(seed: u64) -> Program {
+pub(super) fn program(seed: u64) -> Program {
     let mut random = Random::new(seed);
     let bare: &'static [Vec<Form>] = if random.percent(50) { &BARE_SUMS } else { &BARE_PRODUCTS };
     let functions = random.pick(&[0, 0, 1, 2]);

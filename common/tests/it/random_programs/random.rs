@@ -1,14 +1,14 @@
 //! The generator's source of randomness: the same on every platform, permanently.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
-pub struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Random {
+    pub(super) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub fn bits(&mut self) -> u64 {
+    pub(super) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,21 +17,21 @@ impl Random {
     }
 
     /// A number below `count`.
-    pub fn below(&mut self, count: usize) -> usize {
+    pub(super) fn below(&mut self, count: usize) -> usize {
         ((u128::from(self.bits()) * count as u128) >> 64) as usize
     }
 
     /// True in `chance` of 100 cases.
-    pub fn percent(&mut self, chance: usize) -> bool {
+    pub(super) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 
     /// An integer of `bits` bits: arbitrary, small, next to a power of two, or at the end of a range.
-    pub fn integer(&mut self, bits: u32) -> u64 {
+    pub(super) fn integer(&mut self, bits: u32) -> u64 {
         let value = match self.below(6) {
             0 | 1 => self.bits(),
             2 => self.bits() % 70,
@@ -43,7 +43,7 @@ impl Random {
     }
 
     /// A binary float of this format: of any magnitude, near 1, with few digits, subnormal, or special.
-    pub fn float(&mut self, exponent_bits: u32, fraction_bits: u32) -> u64 {
+    pub(super) fn float(&mut self, exponent_bits: u32, fraction_bits: u32) -> u64 {
         let (bias, top) = ((1 << (exponent_bits - 1)) - 1, (1u64 << exponent_bits) - 1);
         let (whole, fraction) = ((1u64 << fraction_bits) - 1, self.bits() & ((1 << fraction_bits) - 1));
         let near = bias - 6 + self.bits() % 13;
@@ -62,18 +62,18 @@ impl Random {
 
 /// FNV-1a of 64 bits, over any number of pieces.
 #[derive(Clone, Copy)]
-pub struct Hash(u64);
+pub(super) struct Hash(u64);
 
 impl Hash {
-    pub fn new() -> Hash {
+    pub(super) fn new() -> Hash {
         Hash(0xcbf2_9ce4_8422_2325)
     }
 
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     }
 
-    pub fn hex(self) -> String {
+    pub(super) fn hex(self) -> String {
         format!("{:016x}", self.0)
     }
 }

@@ -16,10 +16,10 @@ use crate::random_programs::tree::Program;
 use instruction_cases::{ArgSpec, Case};
 
 /// Programs that are compiled together: a driver takes longer for many modules than for few.
-pub const BATCH: usize = 50;
+pub(super) const BATCH: usize = 50;
 
 /// A simulator for one program at a time: many of them run side by side.
-pub fn simulator() -> Device {
+pub(super) fn simulator() -> Device {
     Device::sim_with(SimOptions {
         memory: 1 << 28,
         workers: 1,
@@ -30,36 +30,36 @@ pub fn simulator() -> Device {
 }
 
 /// Runs `program` from a module that contains its kernel.
-pub fn run_in(device: &Device, module: &Module, program: &Program) -> Result<Outputs> {
+pub(super) fn run_in(device: &Device, module: &Module, program: &Program) -> Result<Outputs> {
     let ([gx, gy], [bx, by]) = (program.grid, program.block);
     let shape = Shape { grid: [gx, gy, 1], block: [bx, by, 1], shared: 0 };
     launch(device, module, &program.kernel_name(), shape, &program.args())
 }
 
 /// Runs `program` as a module of its own, whose text may have been changed.
-pub fn run_text(device: &Device, text: &str, program: &Program) -> Result<Outputs> {
+pub(super) fn run_text(device: &Device, text: &str, program: &Program) -> Result<Outputs> {
     run_in(device, &device.load_ptx(text, &format!("{}.ptx", program.kernel_name()))?, program)
 }
 
 /// Runs `program` as a module of its own that the driver compiled without optimisations.
-pub fn run_unoptimised(device: &Device, program: &Program) -> Result<Outputs> {
+pub(super) fn run_unoptimised(device: &Device, program: &Program) -> Result<Outputs> {
     let module = device.load_ptx_unoptimised(&program.ptx(), &format!("{}.ptx", program.kernel_name()))?;
     run_in(device, &module, program)
 }
 
 /// Runs `program` on a simulator.
-pub fn simulate(program: &Program) -> Result<Outputs> {
+pub(super) fn simulate(program: &Program) -> Result<Outputs> {
     run_text(&simulator(), &program.ptx(), program)
 }
 
-pub fn hash(outputs: &Outputs) -> String {
+pub(super) fn hash(outputs: &Outputs) -> String {
     let mut hash = Hash::new();
     outputs.iter().for_each(|bytes| hash.add(bytes));
     hash.hex()
 }
 
 /// The first difference between two runs.
-pub fn difference(ours: &Outputs, theirs: &Outputs) -> String {
+pub(super) fn difference(ours: &Outputs, theirs: &Outputs) -> String {
     for (buffer, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
         let differing: Vec<usize> = (0..ours.len()).filter(|at| ours[*at] != theirs[*at]).collect();
         if let Some(at) = differing.first().map(|at| at & !3) {
@@ -76,7 +76,7 @@ pub fn difference(ours: &Outputs, theirs: &Outputs) -> String {
 
 /// A GPU's output for each seed.
 #[derive(Serialize, Deserialize)]
-pub struct Record {
+pub(super) struct Record {
     pub device: String,
     pub driver: String,
     pub date: String,
@@ -92,13 +92,13 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn path() -> PathBuf {
+    pub(super) fn path() -> PathBuf {
         folder().join("nvidia-h200.json")
     }
 
     /// # Errors
     /// If there is no record; the message says how to make one.
-    pub fn open() -> std::result::Result<Record, String> {
+    pub(super) fn open() -> std::result::Result<Record, String> {
         let path = Record::path();
         let again = "make one on a GPU: see the head of tests/it/random_programs.rs";
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}; {again}", path.display()))?;
@@ -106,7 +106,7 @@ impl Record {
     }
 
     /// Writes one line for each seed, so that a later record's difference can be read.
-    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+    pub(super) fn save(&self, path: &Path) -> std::io::Result<()> {
         let quoted = |text: &str| serde_json::to_string(text).expect("a string is valid JSON");
         let mut text = String::from("{\n");
         let fields =
@@ -122,13 +122,13 @@ impl Record {
         std::fs::write(path, text)
     }
 
-    pub fn seeds(&self) -> Vec<u64> {
+    pub(super) fn seeds(&self) -> Vec<u64> {
         self.results.iter().map(|(seed, _)| *seed).collect()
     }
 }
 
 /// The programs of these seeds, and the hash of their texts and inputs.
-pub fn programs(seeds: &[u64]) -> (Vec<Program>, String) {
+pub(super) fn programs(seeds: &[u64]) -> (Vec<Program>, String) {
     let made: Vec<(Program, String)> = seeds
         .par_iter()
         .map(|seed| {
@@ -147,17 +147,17 @@ pub fn programs(seeds: &[u64]) -> (Vec<Program>, String) {
 }
 
 /// The files of a batch's kernels, compiled.
-pub fn load(device: &Device, programs: &[Program]) -> Result<Module> {
+pub(super) fn load(device: &Device, programs: &[Program]) -> Result<Module> {
     let (first, last) = (&programs[0], &programs[programs.len() - 1]);
     device.load_ptx(&module(programs), &format!("random-{}-{}.ptx", first.seed, last.seed))
 }
 
-pub fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/random_programs")
 }
 
 /// A program as a file of the instruction tests' form: its PTX, its launch and its expected output.
-pub fn as_case(program: &Program, outputs: &Outputs, about: &str) -> String {
+pub(super) fn as_case(program: &Program, outputs: &Outputs, about: &str) -> String {
     let mut text: String = about.lines().map(|line| format!("// {line}\n")).collect();
     let ([gx, gy], [bx, by]) = (program.grid, program.block);
     let _ = writeln!(text, "//! kernel: {}\n//! grid: {gx},{gy}\n//! block: {bx},{by}", program.kernel_name());
@@ -191,10 +191,10 @@ fn list(bytes: &[u8]) -> String {
 }
 
 /// Loads PTX text under a name: [`Device::load_ptx`] or [`Device::load_ptx_unoptimised`].
-pub type Load = fn(&Device, &str, &str) -> Result<Module>;
+pub(super) type Load = fn(&Device, &str, &str) -> Result<Module>;
 
 /// Runs a case of a file and compares.
-pub fn check_case(device: &Device, case: &Case, load: Load) -> std::result::Result<(), String> {
+pub(super) fn check_case(device: &Device, case: &Case, load: Load) -> std::result::Result<(), String> {
     let said = |error: common::Error| format!("{}: {error}", case.name);
     let module = load(device, &case.ptx, &format!("{}.ptx", case.file)).map_err(said)?;
     let outputs = launch(device, &module, &case.kernel, Shape::of(case), &case.args).map_err(said)?;

@@ -3,7 +3,7 @@
 use crate::random_programs::tree::{Program, Stmt, size};
 
 /// The smallest program found for which `fails` still holds; it must hold for `program`.
-pub fn shrink(program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
+pub(super) fn shrink(program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
     let mut best = program;
     loop {
         let before = weight(&best);

@@ -9,7 +9,7 @@ use std::fmt;
 /// Contents of a register of the pools. Floats are always numbers or the canonical NaN: an instruction that may produce
 /// another NaN is followed by a repair. So a compiler's freedom to move or fold NaNs has no visible effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     Short,
     Word,
     Long,
@@ -25,7 +25,7 @@ pub enum Kind {
 impl Kind {
     /// The widest first, so that the output's planes are aligned.
     #[rustfmt::skip]
-    pub const ALL: [Kind; 10] = [
+    pub(super) const ALL: [Kind; 10] = [
         Kind::Long, Kind::Double, Kind::Word, Kind::Single, Kind::HalfPair, Kind::BrainPair, Kind::Predicate, Kind::Short,
         Kind::Half, Kind::Brain,
     ];
@@ -47,42 +47,42 @@ impl Kind {
     }
 
     /// The kind of a word's prefix in the table of forms, without its marks.
-    pub fn of_word(word: &str) -> Option<Kind> {
+    pub(super) fn of_word(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    pub fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         self.traits().0
     }
 
-    pub fn prefix(self) -> &'static str {
+    pub(super) fn prefix(self) -> &'static str {
         self.traits().1
     }
 
-    pub fn count(self) -> u8 {
+    pub(super) fn count(self) -> u8 {
         self.traits().2
     }
 
-    pub fn bytes(self) -> u32 {
+    pub(super) fn bytes(self) -> u32 {
         self.traits().3
     }
 
-    pub fn is_float(self) -> bool {
+    pub(super) fn is_float(self) -> bool {
         !matches!(self, Kind::Short | Kind::Word | Kind::Long | Kind::Predicate)
     }
 }
 
 /// A register of the pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reg(pub Kind, pub u8);
+pub(super) struct Reg(pub Kind, pub u8);
 
 impl Reg {
-    pub fn all() -> impl Iterator<Item = Reg> {
+    pub(super) fn all() -> impl Iterator<Item = Reg> {
         Kind::ALL.into_iter().flat_map(|kind| (0..kind.count()).map(move |index| Reg(kind, index)))
     }
 
     /// The registers that an instruction writes, which come first among its operands.
-    pub fn written(instruction: &str) -> Vec<Reg> {
+    pub(super) fn written(instruction: &str) -> Vec<Reg> {
         let guarded = instruction.split_once(' ').filter(|_| instruction.starts_with('@'));
         let Some((opcode, operands)) = guarded.map_or(instruction, |(_, rest)| rest).split_once(' ') else {
             return Vec::new();
@@ -106,7 +106,7 @@ impl fmt::Display for Reg {
 }
 
 /// Instructions, each with its `;`. `%MASK` stands for the register that names the active lanes.
-pub type Code = Vec<String>;
+pub(super) type Code = Vec<String>;
 
 /// Appends instructions, written as for `format!` with a `;` after each.
 macro_rules! code {
@@ -119,10 +119,10 @@ pub(crate) use code;
 
 /// A predicate as read by a lane: `%p1` or `!%p1`.
 #[derive(Clone, Debug)]
-pub struct Test(pub String);
+pub(super) struct Test(pub String);
 
 impl Test {
-    pub fn negated(&self) -> Test {
+    pub(super) fn negated(&self) -> Test {
         Test(self.0.strip_prefix('!').map_or_else(|| format!("!{}", self.0), str::to_owned))
     }
 }
@@ -135,7 +135,7 @@ impl fmt::Display for Test {
 
 /// If `apart`, each lane takes its own path; otherwise all active lanes stay together.
 #[derive(Clone, Debug)]
-pub enum Stmt {
+pub(super) enum Stmt {
     /// Instructions that belong together.
     Unit(Code),
     /// The instructions that call a function of the program.
@@ -152,7 +152,7 @@ pub enum Stmt {
 }
 
 impl Stmt {
-    pub fn blocks(&self) -> Vec<&Vec<Stmt>> {
+    pub(super) fn blocks(&self) -> Vec<&Vec<Stmt>> {
         match self {
             Stmt::Unit(_) | Stmt::Call { .. } | Stmt::Leave(_) => Vec::new(),
             Stmt::If { then, otherwise, .. } => vec![then, otherwise],
@@ -161,7 +161,7 @@ impl Stmt {
         }
     }
 
-    pub fn blocks_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
+    pub(super) fn blocks_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
         match self {
             Stmt::Unit(_) | Stmt::Call { .. } | Stmt::Leave(_) => Vec::new(),
             Stmt::If { then, otherwise, .. } => vec![then, otherwise],
@@ -171,12 +171,12 @@ impl Stmt {
     }
 
     /// This statement and all inside it.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         1 + self.blocks().into_iter().map(|block| size(block)).sum::<usize>()
     }
 
     /// Whether something in it names the active lanes.
-    pub fn needs_mask(&self) -> bool {
+    pub(super) fn needs_mask(&self) -> bool {
         match self {
             Stmt::Unit(code) => code.iter().any(|instruction| instruction.contains("%MASK")),
             _ => self.blocks().into_iter().flatten().any(Stmt::needs_mask),
@@ -191,13 +191,13 @@ impl Stmt {
     }
 }
 
-pub fn size(block: &[Stmt]) -> usize {
+pub(super) fn size(block: &[Stmt]) -> usize {
     block.iter().map(Stmt::size).sum()
 }
 
 /// A kernel with its functions, its launch and its inputs.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(super) struct Program {
     pub seed: u64,
     /// Blocks in x and y.
     pub grid: [u32; 2],
@@ -217,24 +217,24 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn threads_per_block(&self) -> u32 {
+    pub(super) fn threads_per_block(&self) -> u32 {
         self.block[0] * self.block[1]
     }
 
-    pub fn blocks(&self) -> u32 {
+    pub(super) fn blocks(&self) -> u32 {
         self.grid[0] * self.grid[1]
     }
 
-    pub fn threads(&self) -> u32 {
+    pub(super) fn threads(&self) -> u32 {
         self.blocks() * self.threads_per_block()
     }
 
-    pub fn calls(&self, function: usize) -> bool {
+    pub(super) fn calls(&self, function: usize) -> bool {
         self.body.iter().any(|stmt| stmt.calls(function))
     }
 
     /// Number of statements, including those of called functions.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let called = self.functions.iter().enumerate().filter(|(function, _)| self.calls(*function));
         size(&self.body) + called.map(|(_, body)| size(body)).sum::<usize>()
     }
@@ -242,16 +242,16 @@ impl Program {
 
 /// A part of the input buffer with values of one kind.
 #[derive(Clone, Copy)]
-pub struct Region {
+pub(super) struct Region {
     pub offset: u32,
     /// A power of two.
     pub bytes: u32,
 }
 
 impl Region {
-    pub const TOTAL: usize = 12288;
+    pub(super) const TOTAL: usize = 12288;
 
-    pub fn of(kind: Kind) -> Region {
+    pub(super) fn of(kind: Kind) -> Region {
         let (offset, bytes) = match kind {
             Kind::Short | Kind::Word | Kind::Long | Kind::Predicate => (0, 4096),
             Kind::Single => (4096, 2048),
@@ -264,10 +264,10 @@ impl Region {
 }
 
 /// The checksums, by the size of their addends in bytes.
-pub const CHECKSUMS: [(&str, u32); 3] = [("%sum64", 8), ("%sum32", 4), ("%sum16", 2)];
+pub(super) const CHECKSUMS: [(&str, u32); 3] = [("%sum64", 8), ("%sum32", 4), ("%sum16", 2)];
 
 /// The line that adds a register to the checksum of its width. The factor is odd, so a difference is never lost.
-pub fn add_to_checksum(name: &str, kind: Kind) -> String {
+pub(super) fn add_to_checksum(name: &str, kind: Kind) -> String {
     match (kind, kind.bytes()) {
         (Kind::Predicate, _) => format!("@{name} mad.lo.u32 %sum32, %sum32, 0x1000193, 0x5bd1e995;"),
         (_, 8) => format!("mad.lo.u64 %sum64, %sum64, 0x100000001b3, {name};"),
@@ -277,7 +277,7 @@ pub fn add_to_checksum(name: &str, kind: Kind) -> String {
 }
 
 /// Code that makes a NaN in `reg` the canonical one.
-pub fn canonical(reg: Reg) -> Code {
+pub(super) fn canonical(reg: Reg) -> Code {
     let mut code = Code::new();
     let mut repair = |ty: &str, bits: u32, nan: u64, name: &str| {
         code!(code, "setp.nan.{ty} %q7, {name}, {name}; selp.b{bits} {name}, {nan:#x}, {name}, %q7;");

@@ -16,7 +16,7 @@ fn read(file: &str) -> Vec<u8> {
 }
 
 /// The f32 values of a name in a file, and their shape.
-pub fn tensor(file: &str, name: &str) -> Tensor {
+pub(super) fn tensor(file: &str, name: &str) -> Tensor {
     let bytes = read(&format!("{file}.safetensors"));
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let view = file.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -26,7 +26,7 @@ pub fn tensor(file: &str, name: &str) -> Tensor {
 }
 
 /// Mean and L2 norm of a block's output.
-pub fn summary(file: &str, name: &str) -> [f64; 2] {
+pub(super) fn summary(file: &str, name: &str) -> [f64; 2] {
     let bytes = read(&format!("{file}.safetensors"));
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let view = file.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -37,13 +37,13 @@ pub fn summary(file: &str, name: &str) -> [f64; 2] {
 
 /// Fails unless `values` have the golden's shape and lie within 1e-5 of its largest magnitude (of 1 below that).
 #[track_caller]
-pub fn assert_output(file: &str, name: &str, values: &Tensor) {
+pub(super) fn assert_output(file: &str, name: &str, values: &Tensor) {
     assert_output_within(1e-5, file, name, values);
 }
 
 /// The same with this in place of 1e-5.
 #[track_caller]
-pub fn assert_output_within(part: f64, file: &str, name: &str, values: &Tensor) {
+pub(super) fn assert_output_within(part: f64, file: &str, name: &str, values: &Tensor) {
     let golden = tensor(file, name);
     assert_eq!(values.shape(), golden.shape(), "{name}");
     let golden = golden.as_slice().unwrap();
@@ -54,7 +54,7 @@ pub fn assert_output_within(part: f64, file: &str, name: &str, values: &Tensor) 
 /// Fails unless mean and norm of `values` are a block's: each to 1e-5 of a value's root mean square by the norm (of 1 below
 /// that), and of the norm.
 #[track_caller]
-pub fn assert_summary(file: &str, name: &str, values: &[f32]) {
+pub(super) fn assert_summary(file: &str, name: &str, values: &[f32]) {
     let [mean, norm] = summary(file, name);
     let square: f64 = values.iter().map(|&value| f64::from(value).powi(2)).sum();
     let count = values.len() as f64;
@@ -67,7 +67,7 @@ pub fn assert_summary(file: &str, name: &str, values: &[f32]) {
 
 /// Fails unless the bits of all tensors equal the Python side's under this name.
 #[track_caller]
-pub fn assert_digest(name: &str, parameters: &Parameters) {
+pub(super) fn assert_digest(name: &str, parameters: &Parameters) {
     let about: serde_json::Value = serde_json::from_slice(&read("goldens.json")).unwrap();
     let values = parameters.iter().flat_map(|(_, tensor)| tensor.as_slice().unwrap());
     // Σ bits[i] · (2i + 1), as `python/seeded.py` has it.

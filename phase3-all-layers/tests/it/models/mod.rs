@@ -8,14 +8,14 @@ use phase3_all_layers::nn::Module;
 
 /// Fails unless `values` have the expected shape and lie within 1e-5 of its largest magnitude (of 1 below that).
 #[track_caller]
-pub fn assert_last_layer(values: &Tensor, expected: &Tensor) {
+pub(crate) fn assert_last_layer(values: &Tensor, expected: &Tensor) {
     assert_eq!(values.shape(), expected.shape());
     let expected = expected.as_slice().unwrap();
     assert_close(values.as_slice().unwrap(), expected, Tolerance::of_scale(1e-5, expected));
 }
 
 /// Fails if a graph of the pass gives other bits than the pass itself, also on new input, or allocates anything.
-pub fn assert_captured(
+pub(crate) fn assert_captured(
     planned: &mut Planned<'_, impl Module<Unfused>>,
     stream: &Stream,
     inputs: &[Tensor],
@@ -41,7 +41,7 @@ pub fn assert_captured(
 }
 
 /// Fails if the second pass of a plan allocates anything, or gives other bits than the first.
-pub fn assert_no_allocation(
+pub(crate) fn assert_no_allocation(
     planned: &mut Planned<'_, impl Module<Unfused>>,
     stream: &Stream,
     x: &Tensor,

@@ -5,7 +5,7 @@ use phase3_all_layers::nn::graph::{Operand, Source};
 
 /// A value's shape, type and layout in memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Form {
+pub(super) struct Form {
     /// With the channels that are zeros.
     pub(super) shape: Vec<usize>,
     pub(super) element: ElementType,

@@ -5,44 +5,44 @@ use super::{PrmtMode, Word, truncate};
 
 /// `and`
 #[inline]
-pub fn and(_: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn and(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     a & b
 }
 
 /// `or`
 #[inline]
-pub fn or(_: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn or(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     a | b
 }
 
 /// `xor`
 #[inline]
-pub fn xor(_: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn xor(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     a ^ b
 }
 
 /// `not`
 #[inline]
-pub fn not<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
+pub(super) fn not<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
     T::of(!a).raw()
 }
 
 /// `cnot`
 #[inline]
-pub fn cnot<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
+pub(super) fn cnot<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
     u64::from(T::of(a) == T::default())
 }
 
 /// `shl`; `b` is always a `.u32`.
 #[inline]
-pub fn shl<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn shl<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     let amount = b as u32;
     if amount < T::BITS { T::of(a << amount).raw() } else { 0 }
 }
 
 /// `shr`; `b` is always a `.u32`.
 #[inline]
-pub fn shr<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn shr<T: Word>(_: Mode, a: u64, b: u64, _: u64) -> u64 {
     let amount = b as u32;
     if !T::SIGNED && amount >= T::BITS {
         return 0;
@@ -58,21 +58,21 @@ fn funnel(mode: Mode, a: u64, b: u64, c: u64) -> (u64, u32) {
 
 /// `shf.l`
 #[inline]
-pub fn shf_l(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn shf_l(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     let (source, amount) = funnel(mode, a, b, c);
     source << amount >> 32
 }
 
 /// `shf.r`
 #[inline]
-pub fn shf_r(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn shf_r(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     let (source, amount) = funnel(mode, a, b, c);
     truncate(source >> amount, 32)
 }
 
 /// `lop3`: bit `4a + 2b + c` of the table, for each bit of the operands.
 #[inline]
-pub fn lop3(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn lop3(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     let (a, b, c) = (a as u32, b as u32, c as u32);
     let mut result = 0;
     for minterm in 0..8 {
@@ -86,7 +86,7 @@ pub fn lop3(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
 
 /// `prmt`
 #[inline]
-pub fn prmt(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn prmt(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     const FORWARD: u32 = PrmtMode::Forward4 as u32;
     const BACKWARD: u32 = PrmtMode::Backward4 as u32;
     const REPLICATE8: u32 = PrmtMode::Replicate8 as u32;
@@ -115,7 +115,7 @@ pub fn prmt(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
 
 /// `bfe`; `b` is the position and `c` the length, both modulo 256.
 #[inline]
-pub fn bfe<T: Word>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn bfe<T: Word>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
     let (position, length) = (b as u32 & 0xff, c as u32 & 0xff);
     if length == 0 {
         return 0;
@@ -136,7 +136,7 @@ fn low_ones(count: u32) -> u64 {
 
 /// `bfi`; `c` holds the position in its low 32 bits and the length in its high 32, both modulo 256.
 #[inline]
-pub fn bfi<T: Word>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn bfi<T: Word>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
     let (position, length) = (c as u32 & 0xff, (c >> 32) as u32 & 0xff);
     let mask = low_ones(length).checked_shl(position).unwrap_or(0);
     let field = a.checked_shl(position).unwrap_or(0);
@@ -145,7 +145,7 @@ pub fn bfi<T: Word>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
 
 /// `bfind`
 #[inline]
-pub fn bfind<T: Word>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+pub(super) fn bfind<T: Word>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     let a = T::of(a);
     let bits = if a < T::default() { T::of(!a.raw()).raw() } else { a.raw() };
     if bits == 0 {
@@ -157,25 +157,25 @@ pub fn bfind<T: Word>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
 
 /// `brev`
 #[inline]
-pub fn brev<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
+pub(super) fn brev<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
     a.reverse_bits() >> (64 - T::BITS)
 }
 
 /// `clz`
 #[inline]
-pub fn clz<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
+pub(super) fn clz<T: Word>(_: Mode, a: u64, _: u64, _: u64) -> u64 {
     u64::from(a.leading_zeros() + T::BITS - 64)
 }
 
 /// `popc`
 #[inline]
-pub fn popc(_: Mode, a: u64, _: u64, _: u64) -> u64 {
+pub(super) fn popc(_: Mode, a: u64, _: u64, _: u64) -> u64 {
     u64::from(a.count_ones())
 }
 
 /// `fns`; a base above 31 is undefined in PTX and finds nothing here.
 #[inline]
-pub fn fns(_: Mode, mask: u64, base: u64, offset: u64) -> u64 {
+pub(super) fn fns(_: Mode, mask: u64, base: u64, offset: u64) -> u64 {
     let (base, offset) = (base as u32, offset as i32);
     let set = |position: u32| mask >> position & 1 == 1;
     let found = if base > 31 {
@@ -195,7 +195,7 @@ pub fn fns(_: Mode, mask: u64, base: u64, offset: u64) -> u64 {
 
 /// `bmsk`
 #[inline]
-pub fn bmsk(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn bmsk(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
     let wrap = mode.immediate == 1;
     if !wrap && a as u32 >= 32 {
         return 0;
@@ -207,7 +207,7 @@ pub fn bmsk(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
 
 /// `szext`
 #[inline]
-pub fn szext<T: Word>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
+pub(super) fn szext<T: Word>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
     let width = b as u32;
     if mode.immediate != 1 && width >= 32 {
         return a;
@@ -224,7 +224,7 @@ fn element(bits: u64, index: u32, width: u32, signed: bool) -> i32 {
 
 /// `dp4a`
 #[inline]
-pub fn dp4a<const A_SIGNED: bool, const B_SIGNED: bool>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn dp4a<const A_SIGNED: bool, const B_SIGNED: bool>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
     let mut sum = c as i32;
     for i in 0..4 {
         sum = sum.wrapping_add(element(a, i, 8, A_SIGNED) * element(b, i, 8, B_SIGNED));
@@ -234,7 +234,12 @@ pub fn dp4a<const A_SIGNED: bool, const B_SIGNED: bool>(_: Mode, a: u64, b: u64,
 
 /// `dp2a`
 #[inline]
-pub fn dp2a<const HIGH: bool, const A_SIGNED: bool, const B_SIGNED: bool>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn dp2a<const HIGH: bool, const A_SIGNED: bool, const B_SIGNED: bool>(
+    _: Mode,
+    a: u64,
+    b: u64,
+    c: u64,
+) -> u64 {
     let mut sum = c as i32;
     for i in 0..2 {
         let byte = if HIGH { i + 2 } else { i };

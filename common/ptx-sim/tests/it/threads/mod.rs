@@ -2,7 +2,7 @@
 
 /// A kernel `k` with a buffer `data`. `body` finds its address in `%rd1` and the number of the thread in the grid in `%r1`; it
 /// may use `%rd2`, `%rd3` and `%r2` to `%r4`.
-pub fn kernel_of_threads(body: &str) -> String {
+pub(crate) fn kernel_of_threads(body: &str) -> String {
     format!(
         "
         .visible .entry k(.param .u64 data) {{
