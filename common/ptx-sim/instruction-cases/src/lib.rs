@@ -1,4 +1,4 @@
-//! The heads of the instruction tests: inputs and outputs of `ptx-sim/tests/instructions/*.ptx`. For the tests of `ptx-sim`,
+//! The heads of the instruction tests: inputs and outputs of `ptx-sim/tests/instructions/` (large files compressed). For the tests of `ptx-sim`,
 //! which run them on the simulator, and of `common`, which run them on a GPU.
 //!
 //! A head is a run of `//!` lines. `kernel: NAME` begins a case; the lines after it, up to the next `kernel`, belong to that
@@ -20,8 +20,12 @@
 //! an element whose value PTX leaves open. The least compute capability is the file's `.target`.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use flate2::read::GzDecoder;
 
 /// The element types of arguments and expectations, by PTX's names. `B…` are raw bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,27 +289,39 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/instructions")
 }
 
-/// All cases of the `.ptx` files in `folder`, in the order of their names.
+/// Names, without `.ptx`, and texts of the `.ptx` and `.ptx.gz` files in `folder`, by name.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn texts(folder: &Path) -> Result<Vec<(String, String)>, String> {
+    let read = |path: &Path| -> io::Result<Option<(String, String)>> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let (stem, compressed) = match (name.strip_suffix(".ptx"), name.strip_suffix(".ptx.gz")) {
+            (Some(stem), _) => (stem, false),
+            (None, Some(stem)) => (stem, true),
+            (None, None) => return Ok(None),
+        };
+        let file = File::open(path)?;
+        let text = if compressed { io::read_to_string(GzDecoder::new(file)) } else { io::read_to_string(file) }?;
+        Ok(Some((stem.to_owned(), text)))
+    };
+    let in_folder = |error| format!("{}: {error}", folder.display());
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(in_folder)? {
+        let path = entry.map_err(in_folder)?.path();
+        texts.extend(read(&path).map_err(|error| format!("{}: {error}", path.display()))?);
+    }
+    texts.sort();
+    Ok(texts)
+}
+
+/// All cases of the files in `folder`, in the order of their names.
 ///
 /// # Errors
 /// A file that cannot be read, or a head that is wrong, with file and line.
 pub fn load(folder: &Path) -> Result<Vec<Case>, String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
-        if path.extension().is_some_and(|extension| extension == "ptx") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    let mut cases = Vec::new();
-    for path in files {
-        let source = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        cases.extend(parse(&stem, &source)?);
-    }
-    Ok(cases)
+    let cases: Result<Vec<_>, _> = texts(folder)?.iter().map(|(stem, source)| parse(stem, source)).collect();
+    Ok(cases?.concat())
 }
 
 /// The cases of one file; `stem` is what reports call it.

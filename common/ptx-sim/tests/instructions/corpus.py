@@ -1,4 +1,5 @@
 """Writes `.ptx` instruction tests: a head of inputs and expected outputs, and a kernel in which thread i treats element i."""
+import gzip
 import random
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ FORMATS = {'f16': F16, 'bf16': BF16, 'f32': F32, 'f64': F64}
 SIZE = {'u8': 1, 's8': 1, 'b8': 1, 'u16': 2, 's16': 2, 'b16': 2, 'f16': 2, 'bf16': 2,
         'u32': 4, 's32': 4, 'b32': 4, 'f32': 4, 'u64': 8, 's64': 8, 'b64': 8, 'f64': 8}
 LANES = 32
+LARGE = 40_000  # characters of a file that is kept compressed
 
 
 class File:
@@ -67,7 +69,14 @@ class File:
     def write(self):
         top = [f'// {self.about}', f'.version {self.version}', f'.target sm_{self.sm}', '.address_size 64',
                *(f'//! let: {name} = {text}' for text, name in self.lists.items())]
-        (HERE / f'{self.name}.ptx').write_text('\n\n'.join(['\n'.join(top), *self.bodies]) + '\n', newline='\n')
+        text = '\n\n'.join(['\n'.join(top), *self.bodies]) + '\n'
+        plain, compressed = HERE / f'{self.name}.ptx', HERE / f'{self.name}.ptx.gz'
+        if len(text) > LARGE:
+            compressed.write_bytes(gzip.compress(text.encode(), mtime=0))
+            plain.unlink(missing_ok=True)
+        else:
+            plain.write_text(text, newline='\n')
+            compressed.unlink(missing_ok=True)
 
 
 def literal(ty, bits):

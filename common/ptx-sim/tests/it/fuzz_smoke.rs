@@ -10,38 +10,24 @@
 #[path = "../../fuzz/fuzz_targets/target.rs"]
 mod target;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use target::Random;
 
-/// The existing files of the tests, sorted by path so that a seed always means the same.
-fn corpus() -> Vec<(PathBuf, String)> {
+/// Names and texts of the files in these folders of the tests, in an order by which a seed always means the same.
+fn corpus(folders: &[&str]) -> Vec<(String, String)> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let mut files = Vec::new();
-    for folder in ["instructions", "kernels", "regressions"] {
-        files.extend(ptx_files(&tests.join(folder)));
-    }
-    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("it is text"))).collect()
-}
-
-fn ptx_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
-        .collect();
-    files.sort();
-    files
+    folders.iter().flat_map(|folder| instruction_cases::texts(&tests.join(folder)).expect("it is text")).collect()
 }
 
 /// Texts that the fuzzers found once stay fixed.
 #[test]
 fn what_once_crashed_does_not() {
-    let found = ptx_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions"));
+    let found = corpus(&["regressions"]);
     assert!(!found.is_empty());
-    for path in found {
-        target::exercise(&std::fs::read_to_string(path).expect("it is text"));
+    for (_, text) in found {
+        target::exercise(&text);
     }
 }
 
@@ -162,7 +148,7 @@ fn other_token<'t>(text: &'t str, random: &mut Random) -> &'t str {
 fn mutated_ptx_never_crashes() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let seconds = number("PTX_SIM_FUZZ_SECONDS", 3);
-    let corpus = corpus();
+    let corpus = corpus(&["instructions", "kernels", "regressions"]);
     assert!(corpus.len() > 1, "the tests have PTX files");
     let mut random = Random(number("PTX_SIM_FUZZ_SEED", 1));
     let begun = Instant::now();
