@@ -37,10 +37,6 @@ pub struct Cli {
     #[arg(long, value_name = "WORD", num_args = 0.., conflicts_with_all = ["open", "serve", "check", "update"])]
     pub commands: Option<Vec<String>>,
 
-    /// With --commands: only what is short and not compared by a build
-    #[arg(long, requires = "commands")]
-    pub rest: bool,
-
     /// Run a kernel for the server that started this process
     #[arg(long, hide = true)]
     pub run_kernel: bool,

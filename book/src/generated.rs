@@ -441,11 +441,6 @@ fn same_lines(a: &str, b: &str) -> bool {
     a.trim_end().lines().eq(b.trim_end().lines())
 }
 
-/// The name and argument of the part that a line begins.
-pub(crate) fn begun(line: &str) -> Option<&str> {
-    marker(line, "BEGIN")
-}
-
 /// The name in `<!-- KIND generated: NAME -->`, if the line is that marker.
 fn marker<'a>(line: &'a str, kind: &str) -> Option<&'a str> {
     let inner = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();

@@ -6,13 +6,7 @@ use bench::{
     command::{self, Shell},
     table::Format,
 };
-use book::{
-    Book, BookError,
-    cli::Cli,
-    commands::{self, Choice},
-    playground::child,
-    serve,
-};
+use book::{Book, BookError, cli::Cli, commands, playground::child, serve};
 use clap::Parser;
 
 /// The port to serve on, unless it is taken.
@@ -33,8 +27,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
     let book = Book::of_course()?;
     if let Some(words) = &cli.commands {
-        let choice = if cli.rest { Choice::Rest } else { Choice::With(words.clone()) };
-        return Ok(commands::run(&book, &choice, |line| shell.print(line).map_err(io::Error::other))?);
+        return Ok(commands::run(&book, words, |line| shell.print(line).map_err(io::Error::other))?);
     }
     if cli.update {
         for page in book.update()? {

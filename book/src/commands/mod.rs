@@ -2,24 +2,23 @@
 //!
 //! - [`typed`]: finds them, and what a page shows of their output
 //! - [`way`]: how each is run, or why it is not: the one list of exceptions
-//! - [`mod@run`]: runs one within its time and compares its output
+//! - `run`: runs one within its time and compares its output
 //!
-//! A command is known by its text. Typed on several pages, it runs once, and what each page shows of it is compared. What a page shows by
-//! a generated part, the build makes and compares anyway: [`Choice::Rest`] leaves those commands out, for the checks of every commit.
+//! A command is known by its text. Typed on several pages, it runs once, and what each page shows of it is compared.
 
-pub mod run;
+mod run;
 pub mod typed;
 pub mod way;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs, io,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
-use crate::{Book, BookError, README, check};
+use crate::{Book, BookError, check};
 use run::{Outcome, Place};
 use typed::Typed;
 use way::Way;
@@ -30,14 +29,9 @@ pub enum CommandsError {
     /// The pages can't be read.
     #[error(transparent)]
     Book(#[from] BookError),
-    /// The programs can't be found or built, or there is no place for what they write.
-    #[error("{what}: {source}")]
-    Io {
-        /// The attempted operation.
-        what: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
+    /// The programs can't be found, built or started, or there is no place for what they write.
+    #[error("cannot run the commands: {0}")]
+    Io(#[from] io::Error),
     /// Cargo built nothing.
     #[error("`cargo build` of the course's programs failed")]
     Build,
@@ -54,28 +48,14 @@ pub enum CommandsError {
     },
 }
 
-/// Which commands to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Commands with all of these words; all, if there are none.
-    With(Vec<String>),
-    /// Commands that stay below [`SHORT`], and that are run neither by the build itself nor by the tests of phase 5.
-    Rest,
-}
-
-/// A command that takes longer on two cores says so on its page, and is then only run by hand.
-pub const SHORT: Duration = Duration::from_secs(30);
-
-/// The package whose own tests run its command with every table.
-const TABLES: &str = "phase5-bench";
+/// Time on two cores within which a command ends whose page does not say how long it takes.
+const SHORT: Duration = Duration::from_secs(30);
 
 /// One command, wherever it is typed.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The first time, in the order of the pages.
+    /// The first time, in the order of the pages, with what all pages show of its output.
     pub typed: Typed,
-    /// Parts of its output that the pages show, with their places.
-    pub shown: Vec<(String, typed::Shown)>,
     /// How to run it.
     pub way: Way,
 }
@@ -85,114 +65,91 @@ pub struct Found {
 /// # Errors
 /// [`BookError::Read`].
 pub fn found(book: &Book) -> Result<Vec<Found>, BookError> {
-    let mut texts = Vec::new();
-    let readme = book.workspace().join(README);
-    if readme.is_file() {
-        texts.push((README.to_owned(), readme));
+    let mut texts = Vec::from_iter(book.readme()?);
+    for page in check::pages_below(&book.pages())? {
+        let text = crate::read(&book.pages().join(&page))?;
+        texts.push((page, text));
     }
-    texts.extend(check::pages_below(&book.pages())?.into_iter().map(|page| (page.clone(), book.pages().join(page))));
     let mut found: Vec<Found> = Vec::new();
-    let mut known = BTreeMap::new();
-    for (page, path) in texts {
-        for typed in typed::commands(&page, &crate::read(&path)?) {
-            let place = format!("{page}:{}", typed.line);
-            let at = *known.entry(typed.text.clone()).or_insert_with(|| {
-                let way = way::of(&typed.text);
-                found.push(Found { typed: typed.clone(), shown: Vec::new(), way });
-                found.len() - 1
-            });
-            let first = &mut found[at].typed;
-            // Any of the pages may say how long it takes.
-            first.takes = first.takes.or(typed.takes);
-            first.is_generated |= typed.is_generated;
-            found[at].shown.extend(typed.shown.into_iter().map(|shown| (place.clone(), shown)));
+    for typed in texts.iter().flat_map(|(page, text)| typed::commands(page, text)) {
+        match found.iter_mut().find(|known| known.typed.text == typed.text) {
+            Some(Found { typed: first, .. }) => {
+                // Any of the pages may say how long it takes.
+                first.takes = first.takes.or(typed.takes);
+                first.shown.extend(typed.shown);
+            }
+            None => found.push(Found { way: way::of(&typed.text), typed }),
         }
     }
     Ok(found)
 }
 
-impl Found {
-    fn is_chosen(&self, choice: &Choice) -> bool {
-        match choice {
-            Choice::With(words) => words.iter().all(|word| self.typed.text.contains(word.as_str())),
-            Choice::Rest => {
-                let is_tabled = way::package(&self.typed.text) == Some(TABLES);
-                !is_tabled && !self.typed.is_generated && self.typed.takes.is_none()
-            }
-        }
-    }
-}
-
-/// Runs the chosen commands one after another, and passes each outcome to `tell`.
+/// Runs the commands with all of these words one after another, and passes each outcome to `tell`.
 ///
 /// # Errors
 /// Same as the variants of [`CommandsError`]: [`CommandsError::Failed`] after the last command.
-pub fn run(book: &Book, choice: &Choice, mut tell: impl FnMut(&str) -> io::Result<()>) -> Result<(), CommandsError> {
-    let found: Vec<Found> = found(book)?.into_iter().filter(|found| found.is_chosen(choice)).collect();
-    if let (true, Choice::With(words)) = (found.is_empty(), choice) {
+pub fn run(book: &Book, words: &[String], mut tell: impl FnMut(&str) -> io::Result<()>) -> Result<(), CommandsError> {
+    let mut found = found(book)?;
+    found.retain(|found| words.iter().all(|word| found.typed.text.contains(word.as_str())));
+    if found.is_empty() {
         return Err(CommandsError::None(words.join(" and ")));
     }
-    let io = |what| move |source| CommandsError::Io { what, source };
     let programs = programs(&found)?;
-    let folder = tempfile::tempdir().map_err(io("a folder for what the commands write"))?;
+    let folder = tempfile::tempdir()?;
     let workspace = book.workspace();
-    let place = Place::prepare(&workspace, &programs, folder.path()).map_err(io("files for the commands"))?;
-    let mut count = BTreeMap::<&str, usize>::new();
+    let place = Place::prepare(&workspace, &programs, folder.path())?;
+    let (mut compared, mut absent, mut failed) = (0, 0, 0);
     let mut reasons = BTreeMap::<&str, Vec<&str>>::new();
     for one in &found {
-        let outcome = match &one.way {
-            Way::Elsewhere(reason) => Outcome::Elsewhere(reason),
-            way => place.run(one, way).map_err(io("a command"))?,
-        };
-        let label = outcome.label();
-        *count.entry(label).or_default() += 1;
-        if let Outcome::Elsewhere(reason) = outcome {
-            reasons.entry(reason).or_default().push(&one.typed.text);
+        let typed = &one.typed;
+        if let Way::Elsewhere(reason) = one.way {
+            absent += 1;
+            reasons.entry(reason).or_default().push(&typed.text);
             continue;
         }
-        let (time, typed) = (outcome.time(), &one.typed);
-        let line = format!("{label:>9}  {time}  {}  [{}:{}]\n", typed.text, typed.page, typed.line);
-        tell(&line).map_err(io("standard output"))?;
-        for detail in outcome.details() {
-            tell(&format!("           {detail}\n")).map_err(io("standard output"))?;
-        }
+        let outcome = place.run(one)?;
+        let label = match &outcome {
+            Outcome { errors, .. } if !errors.is_empty() => {
+                failed += 1;
+                "FAILED"
+            }
+            Outcome { time: None, .. } => "tested",
+            Outcome { compared: 0, .. } => "ran",
+            _ => {
+                compared += 1;
+                "compared"
+            }
+        };
+        let time = outcome.time.map_or(" ".repeat(8), |time| format!("{:6.1} s", time.as_secs_f64()));
+        tell(&format!("{label:>9}  {time}  {}  [{}:{}]\n", typed.text, typed.page, typed.line))?;
+        outcome.errors.iter().try_for_each(|error| tell(&format!("           {error}\n")))?;
     }
     for (reason, commands) in &reasons {
-        tell(&format!("not run, {reason}:\n")).map_err(io("standard output"))?;
-        for command in commands {
-            tell(&format!("           {command}\n")).map_err(io("standard output"))?;
-        }
+        tell(&format!("not run, {reason}:\n"))?;
+        commands.iter().try_for_each(|command| tell(&format!("           {command}\n")))?;
     }
-    let of = |label: &str| count.get(label).copied().unwrap_or(0);
-    let run = found.len() - of(Outcome::ELSEWHERE);
-    let (compared, absent, failed) = (of(Outcome::COMPARED), of(Outcome::ELSEWHERE), of(Outcome::FAILED));
+    let (count, run) = (found.len(), found.len() - absent);
     tell(&format!(
-        "{} commands: {run} run, of which {compared} have the output that pages show; {absent} not run, {failed} failed\n",
-        found.len()
-    ))
-    .map_err(io("standard output"))?;
+        "{count} commands: {run} run, of which {compared} have the output that pages show; {absent} not run, {failed} failed\n"
+    ))?;
     if failed > 0 { Err(CommandsError::Failed { failed, run }) } else { Ok(()) }
 }
 
 /// The folder of the programs, which Cargo brings up to date if it started this one.
 fn programs(found: &[Found]) -> Result<PathBuf, CommandsError> {
-    let here = env::current_exe().map_err(|source| CommandsError::Io { what: "the folder of this program", source })?;
+    let here = env::current_exe()?;
     let folder = here.parent().unwrap_or(Path::new(""));
     // A test's program is one folder further down.
     let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
     if let Some(cargo) = env::var_os("CARGO") {
-        let mut packages: Vec<&str> = found.iter().filter_map(|found| way::package(&found.typed.text)).collect();
-        // It is running, and some systems refuse to replace it.
-        packages.retain(|package| *package != env!("CARGO_PKG_NAME"));
-        packages.sort_unstable();
-        packages.dedup();
+        let packages = found.iter().filter_map(|found| way::package(&found.typed.text));
+        // This one is running, and some systems refuse to replace it.
+        let packages: BTreeSet<&str> = packages.filter(|package| *package != env!("CARGO_PKG_NAME")).collect();
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--bins"]).args(packages.iter().flat_map(|package| ["-p", package]));
-        let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-        let status = status.map_err(|source| CommandsError::Io { what: "`cargo build`", source })?;
-        if !packages.is_empty() && !status.success() {
+        if !packages.is_empty() && !build.current_dir(env!("CARGO_MANIFEST_DIR")).status()?.success() {
             return Err(CommandsError::Build);
         }
     }
-    fs::canonicalize(folder).map_err(|source| CommandsError::Io { what: "the folder of this program", source })
+    Ok(fs::canonicalize(folder)?)
 }

@@ -1,9 +1,10 @@
 //! Runs one command like a reader without a GPU, and compares its output with the pages.
 
 use std::{
+    env::consts::EXE_SUFFIX,
     ffi::OsString,
-    fs,
-    io::{self, Read},
+    fs::{self, File},
+    io::{self, Read, Seek},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -15,80 +16,34 @@ use super::{
     typed::{Shown, cells},
     way::{self, Way},
 };
-use crate::simulator;
+use crate::{check, simulator};
 
 /// Result of a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It ended as expected; the number of pages' parts found in its output.
-    Ran {
-        /// Time taken.
-        time: Duration,
-        /// Number of tables and listings of pages that were compared.
-        compared: usize,
-    },
-    /// Cargo's tests cover it.
-    Tested,
-    /// It was not run, for this reason.
-    Elsewhere(&'static str),
-    /// It took too long, ended otherwise or printed something else.
-    Failed {
-        /// Time taken.
-        time: Duration,
-        /// The errors, one per line.
-        reasons: Vec<String>,
-    },
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Time taken, if it was run.
+    pub time: Option<Duration>,
+    /// Number of tables and listings of pages that were compared.
+    pub compared: usize,
+    /// The errors, one per line: it took too long, ended otherwise or printed something else.
+    pub errors: Vec<String>,
 }
 
 impl Outcome {
-    /// The label of a command whose output was compared.
-    pub const COMPARED: &'static str = "compared";
-    /// The label of one that was not run.
-    pub const ELSEWHERE: &'static str = "not run";
-    /// The label of one that failed.
-    pub const FAILED: &'static str = "FAILED";
-
-    /// In a word.
-    pub fn label(&self) -> &'static str {
-        match self {
-            Outcome::Ran { compared: 0, .. } => "ran",
-            Outcome::Ran { .. } => Outcome::COMPARED,
-            Outcome::Tested => "tested",
-            Outcome::Elsewhere(_) => Outcome::ELSEWHERE,
-            Outcome::Failed { .. } => Outcome::FAILED,
-        }
-    }
-
-    /// In seconds, if it ran.
-    pub fn time(&self) -> String {
-        match self {
-            Outcome::Ran { time, .. } | Outcome::Failed { time, .. } => format!("{:6.1} s", time.as_secs_f64()),
-            Outcome::Tested | Outcome::Elsewhere(_) => " ".repeat(8),
-        }
-    }
-
-    /// The errors.
-    pub fn details(&self) -> &[String] {
-        match self {
-            Outcome::Failed { reasons, .. } => reasons,
-            _ => &[],
-        }
+    fn failed(error: String) -> Outcome {
+        Outcome { time: Some(Duration::ZERO), compared: 0, errors: vec![error] }
     }
 }
 
-/// Replacements for words that a reader replaces by existing files: names in capitals, and the pages' placeholder files.
-const READERS_FILES: [(&str, &str); 7] = [
-    ("PHOTO…", "photo.jpg"),
-    ("cat.jpg", "photo.jpg"),
-    ("dog.png", "photo.jpg"),
-    ("SOUND.wav", "sound.wav"),
-    ("FILE.wav", "sound.wav"),
-    ("sound.wav", "sound.wav"),
-    ("HANDED-IN", "handed-in"),
+/// Words that a reader replaces by existing files, and their replacements: names in capitals, and the pages' placeholder files.
+const READERS_FILES: [(&str, &[&str]); 3] = [
+    ("photo.jpg", &["PHOTO…", "cat.jpg", "dog.png"]),
+    ("sound.wav", &["SOUND.wav", "FILE.wav", "sound.wav"]),
+    ("handed-in", &["HANDED-IN"]),
 ];
 
-/// Words for a folder that does not exist yet.
-const NEW_FOLDERS: [&str; 1] = ["CLASS"];
+/// Word for a folder that does not exist yet.
+const NEW_FOLDER: &str = "CLASS";
 
 /// Tables that a page shows next to a command that does not print them, or prints them launch by launch.
 const BESIDE: [&str; 2] = ["occupancy-limits", "plan-unet"];
@@ -100,8 +55,7 @@ const WRITES: [&str; 5] = ["-o", "--out", "--plot", "--reports", "--save"];
 const PATIENCE: u32 = 4;
 
 /// Where commands run: in the workspace, if they name its files, otherwise in their own folder, where their output goes.
-#[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     workspace: &'a Path,
     programs: &'a Path,
     folder: &'a Path,
@@ -112,10 +66,10 @@ impl<'a> Place<'a> {
     ///
     /// # Errors
     /// If one can't be written.
-    pub fn prepare(workspace: &'a Path, programs: &'a Path, folder: &'a Path) -> io::Result<Place<'a>> {
+    pub(super) fn prepare(workspace: &'a Path, programs: &'a Path, folder: &'a Path) -> io::Result<Place<'a>> {
         fs::copy(workspace.join("common/media/assets/china.jpg"), folder.join("photo.jpg"))?;
         fs::write(folder.join("sound.wav"), tone())?;
-        let student = folder.join("handed-in").join("ada");
+        let student = folder.join("handed-in/ada");
         fs::create_dir_all(&student)?;
         fs::copy(workspace.join("phase1-infra/exercises/01-guard/solution.cu"), student.join("guard.cu"))?;
         Ok(Place { workspace, programs, folder })
@@ -125,86 +79,81 @@ impl<'a> Place<'a> {
     ///
     /// # Errors
     /// If its program can't be started.
-    pub fn run(&self, found: &Found, way: &Way) -> io::Result<Outcome> {
+    pub(super) fn run(&self, found: &Found) -> io::Result<Outcome> {
         let text = &found.typed.text;
-        let status = match way {
-            Way::Elsewhere(reason) => return Ok(Outcome::Elsewhere(reason)),
+        let status = match found.way {
+            Way::Elsewhere(_) => return Ok(Outcome::default()),
             Way::Tests => return Ok(self.tested(text)),
-            Way::Succeeds | Way::InClass(0) => 0,
+            Way::Succeeds => 0,
             Way::Fails => 1,
-            Way::InClass(status) => *status,
+            Way::InClass(status) => status,
         };
         // What two commands write must not meet.
         let own = self.folder.join(format!("{}-{}", found.typed.page.replace('/', "-"), found.typed.line));
         fs::create_dir_all(&own)?;
         // Only commands that name files of the workspace run there: others may write where they are.
         let names_file = |word: &str| word.contains('/') && self.workspace.join(word).exists();
-        let at = match way {
+        let at = match found.way {
             Way::InClass(_) => self.class()?,
             _ if text.split_whitespace().any(names_file) => self.workspace.to_owned(),
             _ => own.clone(),
         };
         let (program, mut arguments) = match self.translated(text, &own) {
             Ok(command) => command,
-            Err(reason) => return Ok(Outcome::Failed { time: Duration::ZERO, reasons: vec![reason] }),
+            Err(error) => return Ok(Outcome::failed(error)),
         };
         // In Markdown the cells are as on the page: a terminal's table breaks long ones.
         let is_printed = |shown: &Shown| !matches!(shown, Shown::Table(name, _) if BESIDE.contains(&name.as_str()));
-        let shown: Vec<&(String, Shown)> = found.shown.iter().filter(|(_, shown)| is_printed(shown)).collect();
+        let shown: Vec<_> = found.typed.shown.iter().filter(|(_, shown)| is_printed(shown)).collect();
         if shown.iter().any(|(_, shown)| matches!(shown, Shown::Table(..))) {
             arguments.extend(["--format".into(), "markdown".into()]);
         }
         let allowed = found.typed.takes.unwrap_or(SHORT);
         let ended = run(&program, &arguments, &at, allowed * PATIENCE)?;
-        let mut reasons = Vec::new();
+        let mut errors = Vec::new();
         match ended.status {
-            None => reasons.push(format!("was ended after {} s", (allowed * PATIENCE).as_secs())),
+            None => errors.push(format!("was ended after {} s", (allowed * PATIENCE).as_secs())),
             Some(got) if got != status => {
-                reasons.push(format!("ended with status {got} instead of {status}"));
-                reasons.extend(
-                    ended.output.lines().rev().take(5).map(str::to_owned).collect::<Vec<_>>().into_iter().rev(),
-                );
+                errors.push(format!("ended with status {got} instead of {status}"));
+                let lines: Vec<&str> = ended.output.lines().collect();
+                errors.extend(lines[lines.len().saturating_sub(5)..].iter().map(|&line| line.to_owned()));
             }
             Some(_) if ended.time > allowed => {
                 let said = found.typed.takes.map_or("a page must say how long it takes", |_| "its page says less");
-                reasons.push(format!("took more than {} s: {said}", allowed.as_secs()));
+                errors.push(format!("took more than {} s: {said}", allowed.as_secs()));
             }
-            Some(_) => {}
+            Some(_) => errors.extend(shown.iter().flat_map(|(place, shown)| missing(place, shown, &ended.output))),
         }
-        if reasons.is_empty() {
-            reasons.extend(shown.iter().flat_map(|(place, shown)| missing(place, shown, &ended.output)));
-        }
-        let time = ended.time;
-        Ok(if reasons.is_empty() {
-            Outcome::Ran { time, compared: shown.len() }
-        } else {
-            Outcome::Failed { time, reasons }
-        })
+        Ok(Outcome { time: Some(ended.time), compared: shown.len(), errors })
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(format!("{name}{EXE_SUFFIX}"))
     }
 
     /// The program and arguments of `cargo run -p PACKAGE -- …` or `ptx-sim …`, which write into the folder `own`.
     fn translated(&self, text: &str, own: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
         // Where the shell puts what it prints.
         let text = text.split_once(" > ").map_or(text, |(command, _)| command);
-        let words = simulator::split(text).map_err(|error| error.to_string())?;
-        let (program, rest) = match way::package(text) {
+        let mut words = simulator::split(text).map_err(|error| error.to_string())?.into_iter();
+        let program = match way::package(text) {
             Some(package) => {
-                let from = words.iter().position(|word| word == "--").map_or(words.len(), |at| at + 1);
-                (package, &words[from..])
+                words.find(|word| word == "--");
+                package.to_owned()
             }
-            None => (words.first().map_or("", String::as_str), words.get(1..).unwrap_or_default()),
+            None => words.next().unwrap_or_default(),
         };
-        let path = self.programs.join(format!("{program}{}", std::env::consts::EXE_SUFFIX));
+        let path = self.program(&program);
         if !path.is_file() {
             return Err(format!("`{program}` is no program of the course: mend the page, or add a reason to `way.rs`"));
         }
         let mut writes = false;
-        let arguments = rest.iter().map(|word| {
-            let written = std::mem::replace(&mut writes, WRITES.contains(&word.as_str()));
-            let file = READERS_FILES.iter().find(|(name, _)| name == word).map(|(_, file)| *file);
+        let arguments = words.map(|word| {
+            let is_written = std::mem::replace(&mut writes, WRITES.contains(&word.as_str())) || word == NEW_FOLDER;
+            let file = READERS_FILES.iter().find(|(_, names)| names.contains(&word.as_str()));
             match file {
-                _ if written || NEW_FOLDERS.contains(&word.as_str()) => own.join(word).into_os_string(),
-                Some(file) => self.folder.join(file).into_os_string(),
+                _ if is_written => own.join(word).into(),
+                Some((file, _)) => self.folder.join(file).into(),
                 None => word.into(),
             }
         });
@@ -213,72 +162,29 @@ impl<'a> Place<'a> {
 
     /// A class's repository: exercises whose state is not a reader's.
     fn class(&self) -> io::Result<PathBuf> {
-        // Inside the workspace's `target` if it can be written to, since NVRTC is looked for from the current folder upwards.
         let class = self.folder.join("class");
         if !class.is_dir() {
-            let program = self.programs.join(format!("assignments{}", std::env::consts::EXE_SUFFIX));
-            let arguments = ["export".into(), class.clone().into_os_string()];
-            run(&program, &arguments, self.workspace, SHORT)?;
+            run(&self.program("assignments"), &["export".into(), class.clone().into()], self.workspace, SHORT)?;
         }
         Ok(class)
     }
 
-    /// Whether the tests that a command names exist: the file of `--test`, and in it a name with the filter's word.
+    /// Whether sources of the package have each part of the names that `cargo test -p PACKAGE … NAME` asks for.
     fn tested(&self, text: &str) -> Outcome {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let folder = |package: &str| {
-            let within = [self.workspace.join(package), self.workspace.join("common").join(package)];
-            within.into_iter().find(|folder| folder.is_dir())
-        };
-        let Some(folder) = way::package(text).and_then(folder) else {
-            return failed(format!("`{text}` names no package"));
-        };
-        let mut sources = Vec::new();
-        let mut filter = None;
-        let mut rest = words.iter().skip(2);
-        while let Some(word) = rest.next() {
-            match *word {
-                "-p" => _ = rest.next(),
-                "--test" => match rest.next() {
-                    Some(name) => {
-                        let file = folder.join("tests").join(format!("{name}.rs"));
-                        match fs::read_to_string(&file) {
-                            Ok(source) => sources.push(source),
-                            Err(error) => return failed(format!("{}: {error}", file.display())),
-                        }
-                    }
-                    None => return failed("no name after --test".to_owned()),
-                },
-                "--lib" => {
-                    let files = crate::check::files_below(&folder.join("src")).unwrap_or_default();
-                    let rust = files.iter().filter(|file| file.ends_with(".rs"));
-                    // A module's name is a part of its tests'.
-                    sources.extend(rust.filter_map(|file| {
-                        Some(format!("fn {file}\n{}", fs::read_to_string(folder.join("src").join(file)).ok()?))
-                    }));
-                }
-                "--" => break,
-                option if option.starts_with('-') => {}
-                word => filter = Some(word),
-            }
-        }
-        let named = |source: &String| {
-            let filter = filter.map(|word| word.trim_end_matches("_sim").trim_end_matches("_cuda")).unwrap_or("");
-            let mut lines = source.lines();
-            lines.any(|line| {
-                line.trim_start().trim_start_matches("device_test! { ").contains("fn ") && line.contains(filter)
-            })
-        };
-        if sources.iter().any(named) {
-            Outcome::Tested
-        } else {
-            failed(format!("no test is called `{}`", filter.unwrap_or("…")))
+        let folders = |package| [self.workspace.join(package), self.workspace.join("common").join(package)];
+        let folder = way::package(text).and_then(|package| folders(package).into_iter().find(|folder| folder.is_dir()));
+        let Some(folder) = folder else { return Outcome::failed(format!("`{text}` names no package")) };
+        let files = check::files_below(&folder).unwrap_or_default().into_iter().filter(|file| file.ends_with(".rs"));
+        // A module's name is that of its file.
+        let source = |file: String| fs::read_to_string(folder.join(&file)).unwrap_or_default() + &file;
+        let sources: String = files.map(source).collect();
+        let mut names = text.split_whitespace().skip(4).filter(|word| !word.starts_with('-'));
+        let is_known = |part: &str| sources.contains(part.trim_end_matches("_sim").trim_end_matches("_cuda"));
+        match names.find(|name| !name.split("::").all(is_known)) {
+            Some(name) => Outcome::failed(format!("no test is called `{name}`")),
+            None => Outcome::default(),
         }
     }
-}
-
-fn failed(reason: String) -> Outcome {
-    Outcome::Failed { time: Duration::ZERO, reasons: vec![reason] }
 }
 
 /// How a program ended.
@@ -292,18 +198,12 @@ struct Ended {
 
 /// Runs a program on the simulator, for at most `limit`.
 fn run(program: &Path, arguments: &[OsString], at: &Path, limit: Duration) -> io::Result<Ended> {
+    let [mut stdout, mut stderr] = [tempfile::tempfile()?, tempfile::tempfile()?];
     let begun = Instant::now();
-    let mut child = Command::new(program)
-        .args(arguments)
-        .current_dir(at)
-        // `auto` would take a GPU, if there is one.
-        .env("WARP_DEVICE", "sim")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let stdout = child.stdout.take().map(|pipe| thread::spawn(|| everything(pipe)));
-    let stderr = child.stderr.take().map(|pipe| thread::spawn(|| everything(pipe)));
+    let mut command = Command::new(program);
+    // `auto` would take a GPU, if there is one.
+    command.args(arguments).current_dir(at).env("WARP_DEVICE", "sim").stdin(Stdio::null());
+    let mut child = command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).spawn()?;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             // Without a code, a signal ended it.
@@ -316,17 +216,14 @@ fn run(program: &Path, arguments: &[OsString], at: &Path, limit: Duration) -> io
         }
         thread::sleep(Duration::from_millis(10));
     };
-    let time = begun.elapsed();
-    let text =
-        |reader: Option<thread::JoinHandle<String>>| reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
-    Ok(Ended { status, time, output: text(stdout) + &text(stderr) })
+    Ok(Ended { status, time: begun.elapsed(), output: text(&mut stdout)? + &text(&mut stderr)? })
 }
 
-fn everything(mut pipe: impl Read) -> String {
+fn text(file: &mut File) -> io::Result<String> {
     let mut bytes = Vec::new();
-    // What came before an error is what there is to compare.
-    let _ = pipe.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Lines or rows of a page's part that are not in the output.
@@ -340,11 +237,9 @@ fn missing(place: &str, shown: &Shown, output: &str) -> Vec<String> {
         Shown::Table(name, rows) => {
             let printed: Vec<Vec<String>> = output.lines().filter(|line| line.starts_with('|')).map(cells).collect();
             // A page shows some of the columns, in an order of its own.
-            let has = |line: &Vec<String>, row: &[String]| row.iter().all(|cell| line.contains(cell));
-            let absent = rows.iter().filter(|row| !printed.iter().any(|line| has(line, row)));
-            absent
-                .map(|row| format!("{place} shows a row of `{name}` that it does not print: {}", row.join(" | ")))
-                .collect()
+            let is_there = |row: &[String]| printed.iter().any(|line| row.iter().all(|cell| line.contains(cell)));
+            let absent = rows.iter().filter(|row| !is_there(row)).map(|row| row.join(" | "));
+            absent.map(|row| format!("{place} shows a row of `{name}` that it does not print: {row}")).collect()
         }
     }
 }
@@ -352,25 +247,13 @@ fn missing(place: &str, shown: &Shown, output: &str) -> Vec<String> {
 /// A second of 440 Hz as a WAV file of 16-bit samples, 16,000 per second.
 fn tone() -> Vec<u8> {
     const RATE: u32 = 16_000;
-    let samples = (0..RATE).map(|at| {
-        let phase = f64::from(at) * 440.0 * std::f64::consts::TAU / f64::from(RATE);
-        (phase.sin() * 10_000.0) as i16
-    });
-    let data: Vec<u8> = samples.flat_map(i16::to_le_bytes).collect();
-    let mut file = Vec::with_capacity(44 + data.len());
-    file.extend(b"RIFF");
-    file.extend((36 + data.len() as u32).to_le_bytes());
-    file.extend(b"WAVEfmt ");
-    file.extend(16u32.to_le_bytes());
-    // PCM, one channel.
-    file.extend([1u16, 1].map(u16::to_le_bytes).concat());
-    file.extend([RATE, RATE * 2].map(u32::to_le_bytes).concat());
-    // Bytes and bits of a sample.
-    file.extend([2u16, 16].map(u16::to_le_bytes).concat());
-    file.extend(b"data");
-    file.extend((data.len() as u32).to_le_bytes());
-    file.extend(data);
-    file
+    let sample = |at| ((f64::from(at) * 440.0 * std::f64::consts::TAU / f64::from(RATE)).sin() * 10_000.0) as i16;
+    let word = u32::from_le_bytes;
+    let riff = [word(*b"RIFF"), 36 + 2 * RATE, word(*b"WAVE")];
+    // PCM, one channel; bytes and bits of a sample.
+    let format = [word(*b"fmt "), 16, 1 | 1 << 16, RATE, 2 * RATE, 2 | 16 << 16];
+    let head = [&riff[..], &format, &[word(*b"data"), 2 * RATE]].concat();
+    head.into_iter().flat_map(u32::to_le_bytes).chain((0..RATE).map(sample).flat_map(i16::to_le_bytes)).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Finds the commands that a page tells its readers to type, and the parts of their output that it shows.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use crate::generated;
 
 /// A command on a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Typed {
     /// The page, relative to the pages' folder, or the README.
     pub page: String,
@@ -15,10 +15,8 @@ pub struct Typed {
     pub text: String,
     /// Time that its comment states.
     pub takes: Option<Duration>,
-    /// Parts of its output that the page shows.
-    pub shown: Vec<Shown>,
-    /// Whether the build makes the shown parts.
-    pub is_generated: bool,
+    /// Parts of its output that pages show, with their places.
+    pub shown: Vec<(String, Shown)>,
 }
 
 /// Output of a command shown on a page.
@@ -30,114 +28,84 @@ pub enum Shown {
     Table(String, Vec<Vec<String>>),
 }
 
+/// Start and end of a code block.
+const FENCE: &str = "```";
 /// Languages of code blocks that hold commands.
 const SHELL: [&str; 2] = ["sh", "console"];
-/// Prompt before a command in a block that shows its output too.
-const PROMPT: &str = "$ ";
-/// Start of a command within a sentence.
-const WITHIN: &str = "`cargo ";
 
 /// The commands of a page in order: of shell blocks, of text blocks that begin with a prompt, and `cargo …` in sentences.
-/// Generated parts are left out: the build runs and compares them.
+/// Generated parts are left out: the build makes them.
 pub fn commands(page: &str, markdown: &str) -> Vec<Typed> {
-    let lines: Vec<&str> = markdown.lines().collect();
-    let generated = generated::regions(markdown).unwrap_or_default();
-    let offsets: Vec<usize> =
-        markdown.split_inclusive('\n').scan(0, |at, line| Some(std::mem::replace(at, *at + line.len()))).collect();
-    let is_generated =
-        |line: usize| generated.iter().any(|region| !region.is_inline() && region.body.contains(&offsets[line]));
+    let regions = generated::regions(markdown).unwrap_or_default();
+    let in_lines = regions.iter().filter(|region| !region.is_inline());
+    let bodies: Vec<Range<usize>> = in_lines
+        .map(|region| region.line + 1..region.line + 1 + markdown[region.body.clone()].lines().count())
+        .collect();
+    let all = (1..).zip(markdown.lines().map(str::trim));
+    let mut lines = all.filter(|(line, _)| !bodies.iter().any(|body| body.contains(line)));
     let mut found = Vec::new();
-    let mut at = 0;
-    while at < lines.len() {
-        let text = lines[at].trim();
-        let Some(language) = text.strip_prefix("```") else {
-            if !is_generated(at) {
-                within(page, at + 1, text, &mut found);
-            }
-            at += 1;
-            continue;
-        };
-        let length = lines[at + 1..].iter().take_while(|line| !line.trim().starts_with("```")).count();
-        let block = &lines[at + 1..at + 1 + length];
-        let end = at + length + 2;
-        if !is_generated(at) {
+    // Those of the section's last shell block.
+    let mut last = 0..0;
+    while let Some((line, text)) = lines.next() {
+        if let Some(language) = text.strip_prefix(FENCE) {
+            let block: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, text)| !text.starts_with(FENCE)).collect();
             if SHELL.contains(&language.trim()) {
-                let first = found.len();
-                of_block(page, at + 2, block, &mut found);
-                follow(&lines, end, &mut found[first..]);
-            } else if let Some(command) = block.first().and_then(|line| line.trim().strip_prefix(PROMPT)) {
-                let mut typed = one(page, at + 2, command);
-                typed.shown.push(Shown::Lines(block[1..].iter().map(|line| line.trim().to_owned()).collect()));
-                found.push(typed);
+                let begin = found.len();
+                found.extend(of_block(page, &block));
+                last = begin..found.len();
+            } else if let Some((line, command)) =
+                block.first().and_then(|(n, text)| Some((*n, text.strip_prefix("$ ")?)))
+            {
+                let shown = Shown::Lines(block[1..].iter().map(|(_, text)| (*text).to_owned()).collect());
+                let typed = one(page, line, command);
+                found.push(Typed { shown: vec![(format!("{page}:{line}"), shown)], ..typed });
+            }
+        } else if text.starts_with('#') {
+            last = 0..0;
+        } else if let Some(region) = regions.iter().find(|region| region.line == line && region.name == "record") {
+            show(&mut found[last.clone()], region.argument, &markdown[region.body.clone()]);
+        } else {
+            let mut rest = text;
+            while let Some((arguments, after)) = rest.split_once("`cargo ").and_then(|(_, rest)| rest.split_once('`')) {
+                found.push(one(page, line, &format!("cargo {arguments}")));
+                rest = after;
             }
         }
-        at = end;
     }
     found
 }
 
-/// The commands in a sentence's code, without placeholders such as `…`.
-fn within(page: &str, line: usize, text: &str, found: &mut Vec<Typed>) {
-    let mut rest = text;
-    while let Some(begin) = rest.find(WITHIN) {
-        rest = &rest[begin + 1..];
-        let Some(end) = rest.find('`') else { return };
-        found.push(one(page, line, &rest[..end]));
-        rest = &rest[end + 1..];
-    }
-}
-
-/// The commands of a shell block whose first line is `line`; a line that ends in a backslash continues in the next.
-fn of_block(page: &str, line: usize, block: &[&str], found: &mut Vec<Typed>) {
-    let mut begun: Option<(usize, String)> = None;
-    for (at, text) in (line..).zip(block) {
-        let text = text.trim();
-        let (first, mut command) = begun.take().unwrap_or((at, String::new()));
+/// The commands of a shell block; a line that ends in a backslash continues in the next.
+fn of_block(page: &str, block: &[(usize, &str)]) -> Vec<Typed> {
+    let (mut found, mut begun) = (Vec::new(), None);
+    for (line, text) in block {
+        let (first, before) = begun.take().unwrap_or((*line, String::new()));
         match text.strip_suffix('\\') {
-            Some(part) => {
-                command.push_str(part.trim_end());
-                command.push(' ');
-                begun = Some((first, command));
-            }
-            None => {
-                command.push_str(text);
-                if !command.is_empty() && !command.starts_with('#') {
-                    found.push(one(page, first, &command));
-                }
-            }
+            Some(part) => begun = Some((first, format!("{before}{} ", part.trim_end()))),
+            None => found.push(one(page, first, &(before + text))),
         }
     }
+    found.retain(|typed| !typed.text.is_empty() && !typed.text.starts_with('#'));
+    found
 }
 
 fn one(page: &str, line: usize, command: &str) -> Typed {
     let (text, comment) = command.split_once(" # ").unwrap_or((command, ""));
-    let (page, text) = (page.to_owned(), text.trim().to_owned());
-    Typed { page, line, text, takes: duration(comment), shown: Vec::new(), is_generated: false }
+    Typed { page: page.to_owned(), line, text: text.trim().to_owned(), takes: duration(comment), shown: Vec::new() }
 }
 
-/// Gives each command the tables of the simulator that its section shows, up to the next block of commands or heading.
-fn follow(lines: &[&str], from: usize, commands: &mut [Typed]) {
-    let is_end = |line: &&&str| {
-        line.starts_with('#') || SHELL.iter().any(|shell| line.trim().strip_prefix("```") == Some(*shell))
-    };
-    let section: Vec<&str> =
-        lines.get(from..).unwrap_or_default().iter().take_while(|line| !is_end(line)).copied().collect();
-    let mut at = 0;
-    while at < section.len() {
-        let named = generated::begun(section[at]).and_then(|begun| begun.strip_prefix("record "));
-        at += 1;
-        let Some(name) = named.and_then(|named| named.split_whitespace().next()) else { continue };
-        let Some((package, table)) = name.strip_suffix("@sim").and_then(|name| name.split_once('/')) else { continue };
-        let body = section[at..].iter().take_while(|line| !line.starts_with("<!-- END"));
-        // The head and the line below it are no rows.
-        let rows: Vec<Vec<String>> =
-            body.filter(|line| line.starts_with('|')).skip(2).map(|line| cells(line)).collect();
-        let asked = format!(" -p {package} ");
-        for command in commands.iter_mut().filter(|command| format!("{} ", command.text).contains(&asked)) {
-            command.is_generated = true;
-            if !rows.is_empty() {
-                command.shown.push(Shown::Table(table.to_owned(), rows.clone()));
-            }
+/// Gives the commands that print it a table counted on the simulator: `PACKAGE/TABLE@sim …` in Markdown.
+fn show(commands: &mut [Typed], record: &str, markdown: &str) {
+    let name = record.split_whitespace().next().and_then(|name| name.strip_suffix("@sim"));
+    let Some((package, table)) = name.and_then(|name| name.split_once('/')) else { return };
+    // The head and the line below it are no rows.
+    let rows: Vec<_> = markdown.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect();
+    for command in
+        commands.iter_mut().filter(|command| format!("{} ", command.text).contains(&format!(" -p {package} ")))
+    {
+        if !rows.is_empty() {
+            let place = format!("{}:{}", command.page, command.line);
+            command.shown.push((place, Shown::Table(table.to_owned(), rows.clone())));
         }
     }
 }
@@ -150,17 +118,16 @@ pub fn cells(line: &str) -> Vec<String> {
 
 /// Time that a comment states: `two minutes`, `90 seconds`.
 fn duration(comment: &str) -> Option<Duration> {
-    const NUMBERS: [&str; 11] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
     let words: Vec<&str> = comment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.windows(2).find_map(|pair| {
-        let unit = match pair[1] {
-            "second" | "seconds" => 1,
-            "minute" | "minutes" => 60,
-            _ => return None,
+        let number = match pair[0] {
+            "a" | "one" => 1,
+            "two" => 2,
+            "three" => 3,
+            digits => digits.parse().ok()?,
         };
-        let spelt = || NUMBERS.iter().position(|number| *number == pair[0]).map(|number| number as u64);
-        let number = if pair[0] == "a" { Some(1) } else { pair[0].parse().ok().or_else(spelt) };
-        number.map(|number| Duration::from_secs(number * unit))
+        let unit = ["second", "seconds", "minute", "minutes"].iter().position(|unit| *unit == pair[1])?;
+        Some(Duration::from_secs(if unit < 2 { number } else { 60 * number }))
     })
 }
 
@@ -225,10 +192,9 @@ $ ptx-sim run x
         ];
         assert_eq!(texts, expected);
         let row = vec!["1".to_owned(), "x | y".to_owned()];
-        assert_eq!(found[2].shown, [Shown::Table("one".into(), vec![row])]);
-        assert!(found[2].is_generated && !found[4].is_generated);
+        assert_eq!(found[2].shown, [("page.md:4".into(), Shown::Table("one".into(), vec![row]))]);
         assert_eq!(found[2].takes, Some(Duration::from_secs(120)));
-        assert_eq!(found[5].shown, [Shown::Lines(vec!["error: so it says".into()])]);
+        assert_eq!(found[5].shown, [("page.md:23".into(), Shown::Lines(vec!["error: so it says".into()]))]);
         assert!([0, 1, 3, 4].iter().all(|at| found[*at].shown.is_empty()));
     }
 

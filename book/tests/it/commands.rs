@@ -5,7 +5,7 @@ use std::path::Path;
 
 use book::Book;
 use book::commands::way::{self, Way};
-use book::commands::{self, Choice, CommandsError};
+use book::commands::{self, CommandsError};
 use tempfile::TempDir;
 
 #[test]
@@ -13,7 +13,7 @@ fn every_command_of_the_course_is_one_of_its_programs_or_has_a_reason() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let found = commands::found(&Book::of_course().unwrap()).unwrap();
     assert!(found.len() > 150, "{} commands", found.len());
-    let tables = found.iter().flat_map(|found| &found.shown).count();
+    let tables = found.iter().flat_map(|found| &found.typed.shown).count();
     assert!(tables > 20, "{tables} tables and listings to compare");
     for one in found.iter().filter(|one| !matches!(one.way, Way::Elsewhere(_))) {
         let text = &one.typed.text;
@@ -45,7 +45,7 @@ fn course(page: &str) -> (TempDir, Book) {
 fn run(page: &str) -> (String, Result<(), CommandsError>) {
     let (_workspace, book) = course(page);
     let mut said = String::new();
-    let ended = commands::run(&book, &Choice::With(Vec::new()), |line| {
+    let ended = commands::run(&book, &[], |line| {
         said.push_str(line);
         Ok(())
     });
