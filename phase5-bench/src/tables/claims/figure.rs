@@ -25,7 +25,7 @@ pub(super) type Found<T> = std::result::Result<T, Missing>;
 /// Cells that identify a row.
 pub(super) type Key = Vec<(ColumnSpec, Cell)>;
 
-/// A figure, or a series of them. Others are mentioned by their names among the figures of the same claim.
+/// A figure, or a series of them. Others of the same claim are mentioned by terms of their names.
 pub(super) enum Figure {
     /// One figure per place: the column of the row there, or of several rows that one which took the least time.
     Cells { table: &'static str, column: ColumnSpec, time: ColumnSpec, places: Vec<Vec<Key>> },
@@ -35,18 +35,6 @@ pub(super) enum Figure {
     Constant(f64),
     /// `factor · a / b`, place by place.
     Ratio(f64, &'static str, &'static str),
-    /// By how many percent the second is less than the first, place by place.
-    Less(&'static str, &'static str),
-    /// By how many percent the first is more than the second.
-    More(&'static str, &'static str),
-    /// The least of a series.
-    Least(&'static str),
-    /// The most of a series.
-    Most(&'static str),
-    /// The median of a series.
-    Median(&'static str),
-    /// The geometric mean of a series.
-    Mean(&'static str),
     /// The number of those in a series that are above a bound.
     Above(f64, &'static str),
 }
@@ -71,37 +59,53 @@ pub(super) struct Figures<'a> {
 }
 
 impl Figures<'_> {
-    /// The figure of this name; of a series the first.
-    pub(super) fn one(self, name: &str) -> Found<f64> {
-        self.series(name)?.first().copied().ok_or(Missing::Measurement)
+    /// The figure that a term names; of a series the first.
+    pub(super) fn one(self, term: &str) -> Found<f64> {
+        self.series(term)?.first().copied().ok_or(Missing::Measurement)
     }
 
-    fn series(self, name: &str) -> Found<Vec<f64>> {
-        let (_, figure) = self.named.iter().find(|(known, _)| *known == name).ok_or(Missing::Measurement)?;
-        let by_place = |a, b, of: fn(f64, f64) -> f64| -> Found<Vec<f64>> {
-            Ok(self.series(a)?.into_iter().zip(self.series(b)?).map(|(a, b)| of(a, b)).collect())
-        };
+    /// The figures that a term names: a name; two names, place by place, as `a / b` or in percent as `a % of b`, `a % above b` or
+    /// `a % below b`; or one figure of such a series as `least …`, `most …`, `median …` or the geometric `mean …`.
+    fn series(self, term: &str) -> Found<Vec<f64>> {
+        if let Some((_, figure)) = self.named.iter().find(|(known, _)| *known == term) {
+            return self.measured(figure);
+        }
+        if let Some((word, rest)) = term.split_once(' ')
+            && ["least", "most", "median", "mean"].contains(&word)
+        {
+            let mut values = self.series(rest)?;
+            values.sort_by(f64::total_cmp);
+            return Ok(vec![match word {
+                "least" => *values.first().ok_or(Missing::Measurement)?,
+                "most" => *values.last().ok_or(Missing::Measurement)?,
+                "median" => *values.get(values.len() / 2).ok_or(Missing::Measurement)?,
+                _ => (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp(),
+            }]);
+        }
+        const OPERATORS: [(&str, fn(f64, f64) -> f64); 4] = [
+            (" / ", |a, b| a / b),
+            (" % of ", |a, b| 100.0 * (a / b)),
+            (" % above ", |a, b| 100.0 * (a / b - 1.0)),
+            (" % below ", |a, b| 100.0 * (1.0 - a / b)),
+        ];
+        let split = |(sign, of)| term.split_once(sign).map(|(a, b)| (a, b, of));
+        let (a, b, of) = OPERATORS.into_iter().find_map(split).ok_or(Missing::Measurement)?;
+        self.by_place(a, b, of)
+    }
+
+    fn by_place(self, a: &str, b: &str, of: impl Fn(f64, f64) -> f64) -> Found<Vec<f64>> {
+        Ok(self.series(a)?.into_iter().zip(self.series(b)?).map(|(a, b)| of(a, b)).collect())
+    }
+
+    fn measured(self, figure: &Figure) -> Found<Vec<f64>> {
         Ok(match figure {
             Figure::Cells { table, column, time, places } => {
                 places.iter().map(|keys| self.fastest(table, *column, *time, keys)).collect::<Found<_>>()?
             }
             Figure::Limit(limit) => vec![limit(&Limits::of_run(self.run)?.ok_or(Missing::Measurement)?)],
             Figure::Constant(value) => vec![*value],
-            Figure::Ratio(factor, a, b) => by_place(a, b, |a, b| a / b)?.iter().map(|ratio| factor * ratio).collect(),
-            Figure::Less(before, now) => by_place(before, now, |before, now| 100.0 * (1.0 - now / before))?,
-            Figure::More(a, b) => by_place(a, b, |a, b| 100.0 * (a / b - 1.0))?,
-            Figure::Least(name) => vec![self.series(name)?.into_iter().fold(f64::INFINITY, f64::min)],
-            Figure::Most(name) => vec![self.series(name)?.into_iter().fold(f64::NEG_INFINITY, f64::max)],
-            Figure::Median(name) => {
-                let mut values = self.series(name)?;
-                values.sort_by(f64::total_cmp);
-                vec![*values.get(values.len() / 2).ok_or(Missing::Measurement)?]
-            }
-            Figure::Mean(name) => {
-                let values = self.series(name)?;
-                vec![(values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()]
-            }
-            Figure::Above(bound, name) => vec![self.series(name)?.iter().filter(|value| *value > bound).count() as f64],
+            Figure::Ratio(factor, a, b) => self.by_place(a, b, |a, b| factor * (a / b))?,
+            Figure::Above(bound, term) => vec![self.series(term)?.iter().filter(|value| *value > bound).count() as f64],
         })
     }
 

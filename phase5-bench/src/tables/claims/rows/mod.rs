@@ -20,29 +20,48 @@ pub(super) struct Claim {
     pub why: Why,
 }
 
-/// Why a claim holds or not, for each verdict: a sentence that cites a figure, or none.
-pub(super) struct Why {
-    yes: &'static str,
-    in_kind: &'static str,
-    no: &'static str,
+impl Claim {
+    fn new(text: impl Into<String>, claimed: impl Into<String>, page: &'static str) -> Claim {
+        let (rule, why) = (Rule::Amounts(Vec::new(), &[]), Why::Always(""));
+        Claim { text: text.into(), claimed: claimed.into(), page, figures: Vec::new(), measured: "", rule, why }
+    }
+
+    fn figures(self, figures: Vec<(&'static str, Figure)>) -> Claim {
+        Claim { figures, ..self }
+    }
+
+    fn measured(self, measured: &'static str) -> Claim {
+        Claim { measured, ..self }
+    }
+
+    fn rule(self, rule: Rule) -> Claim {
+        Claim { rule, ..self }
+    }
+
+    fn why(self, why: Why) -> Claim {
+        Claim { why, ..self }
+    }
+}
+
+/// Why a claim holds or not: a sentence that cites a figure.
+pub(super) enum Why {
+    Always(&'static str),
+    /// A claim that holds needs no reason.
+    UnlessYes(&'static str),
 }
 
 impl Why {
-    const fn always(sentence: &'static str) -> Why {
-        Why { yes: sentence, in_kind: sentence, no: sentence }
-    }
-
-    const fn unless_yes(sentence: &'static str) -> Why {
-        Why { yes: "", ..Why::always(sentence) }
-    }
-
     pub(super) fn of(&self, verdict: Verdict) -> &'static str {
-        match verdict {
-            Verdict::Yes => self.yes,
-            Verdict::InKind => self.in_kind,
-            Verdict::No => self.no,
+        match self {
+            Why::UnlessYes(_) if verdict == Verdict::Yes => "",
+            Why::Always(sentence) | Why::UnlessYes(sentence) => sentence,
         }
     }
+}
+
+/// Figures that differ in one key, by name.
+fn each<K, const N: usize>(figure: impl Fn(K) -> Figure, named: [(&'static str, K); N]) -> Vec<(&'static str, Figure)> {
+    named.map(|(name, key)| (name, figure(key))).into()
 }
 
 /// All claims, in the order of the table.
