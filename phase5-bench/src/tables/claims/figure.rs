@@ -51,6 +51,9 @@ impl Figure {
     }
 }
 
+/// What a term makes of two figures.
+type Operator = fn(f64, f64) -> f64;
+
 /// The figures of a claim, in a run.
 #[derive(Clone, Copy)]
 pub(super) struct Figures<'a> {
@@ -82,7 +85,7 @@ impl Figures<'_> {
                 _ => (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp(),
             }]);
         }
-        const OPERATORS: [(&str, fn(f64, f64) -> f64); 4] = [
+        const OPERATORS: [(&str, Operator); 4] = [
             (" / ", |a, b| a / b),
             (" % of ", |a, b| 100.0 * (a / b)),
             (" % above ", |a, b| 100.0 * (a / b - 1.0)),
