@@ -23,7 +23,7 @@ fn ladders(criterion: &mut Criterion) {
     let (a, b, mut c) = (on_device(&[N, N], 1), on_device(&[N, N], 2), empty(&[N, N]));
     for step in gemm::LADDER {
         let gemm = step.load(&device).expect("the kernels are shipped");
-        group.bench_function(format!("{:02} {}", step.number(), step.name()), |bencher| {
+        group.bench_function(format!("{:02} {}", step.number, step.name), |bencher| {
             bencher.iter(|| {
                 gemm.launch(&stream, &a, &b, Layout::RowMajor, &Epilogue::default(), &mut c).expect("it runs")
             });
@@ -38,13 +38,13 @@ fn ladders(criterion: &mut Criterion) {
     let (mut x, mut mean, mut variance) = (on_device(&shape, 3), empty(&[16]), empty(&[16]));
     for step in relu::LADDER {
         let relu = step.load(&device).expect("the kernels are shipped");
-        group.bench_function(format!("ReLU {:02} {}", step.number(), step.name()), |bencher| {
+        group.bench_function(format!("ReLU {:02} {}", step.number, step.name), |bencher| {
             bencher.iter(|| relu.launch_in_place(&stream, &mut x).expect("it runs"));
         });
     }
     for step in statistics::LADDER {
         let mut statistics = step.load(&device).expect("the kernels are shipped");
-        group.bench_function(format!("statistics {:02} {}", step.number(), step.name()), |bencher| {
+        group.bench_function(format!("statistics {:02} {}", step.number, step.name), |bencher| {
             bencher.iter(|| statistics.launch(&stream, &x, &mut mean, &mut variance).expect("it runs"));
         });
     }

@@ -223,7 +223,7 @@ fn convolutions_with(device: &Device, convolutions: &[Convolution]) -> Result<Ve
             let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 1));
             let b = Tensor::random(&weight[..1], seed + 2);
             let expected = reference::conv2d(&x, &w, Some(&b), params)?;
-            let tolerance = match step.name() {
+            let tolerance = match step.name {
                 "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
                 "Winograd F4" => step19_winograd_4x4::tolerance(weight[1], 1.0, 1.0, 1.0),
                 _ => expected.tolerance(),

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use bench::ladder::{Step, columns};
+use bench::ladder::columns;
 use bench::record::Record;
 use bench::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
 use common::compile::KernelSource;
@@ -454,7 +454,7 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let products = gemm_f32::Tuned::sources().chain(gemm_f16::Tuned::sources());
     let convolutions = conv_f32::Tuned::sources().chain(conv_f16::Tuned::sources());
-    products.chain(convolutions).chain(LADDER.iter().map(Step::source))
+    products.chain(convolutions).chain(LADDER.iter().map(|step| &step.source))
 }
 
 /// Word in tables for a result that agrees with its reference.

@@ -114,7 +114,7 @@ impl Tuned {
     pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
         static STEPS: &[Step] =
             &[step05_implicit::STEP, step16_tuned::STEP, step17_winograd::STEP, step19_winograd_4x4::STEP];
-        STEPS.iter().map(Step::source)
+        STEPS.iter().map(|step| &step.source)
     }
 
     /// Loads the steps that it chooses from.
@@ -124,11 +124,11 @@ impl Tuned {
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
         let any = step05_implicit::STEP.load(device)?;
-        let fast = match ImplicitTiled::load(device, step16_tuned::STEP.source()) {
+        let fast = match ImplicitTiled::load(device, &step16_tuned::STEP.source) {
             Ok(tiled) => Some(Fast {
                 tiled,
-                winograd: Winograd::load(device, step17_winograd::STEP.source())?,
-                winograd_4x4: Winograd4x4::load(device, step19_winograd_4x4::STEP.source())?,
+                winograd: Winograd::load(device, &step17_winograd::STEP.source)?,
+                winograd_4x4: Winograd4x4::load(device, &step19_winograd_4x4::STEP.source)?,
             }),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),

@@ -414,7 +414,7 @@ impl Tuned {
     /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
     pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
         static STEPS: &[Step] = &[step18_tuned::STEP, step19_split_k::STEP];
-        STEPS.iter().map(Step::source)
+        STEPS.iter().map(|step| &step.source)
     }
 
     /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or step 8 on GPUs before compute capability 8.0.

@@ -44,14 +44,14 @@ pub static PATTERNS: &[Pattern] = &[
 
 /// The kernel files of all patterns.
 pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
-    let reduction = reduction::LADDER.iter().map(Step::source);
-    let scan = scan::LADDER.iter().map(Step::source);
-    let transpose = transpose::LADDER.iter().map(Step::source);
-    let stencil = stencil::LADDER.iter().map(Step::source);
-    let histogram = histogram::LADDER.iter().map(Step::source);
-    let radix_sort = radix_sort::LADDER.iter().map(Step::source);
-    let top_k = top_k::LADDER.iter().map(Step::source);
-    let sparse = sparse::LADDER.iter().map(Step::source);
+    let reduction = reduction::LADDER.iter().map(|step| &step.source);
+    let scan = scan::LADDER.iter().map(|step| &step.source);
+    let transpose = transpose::LADDER.iter().map(|step| &step.source);
+    let stencil = stencil::LADDER.iter().map(|step| &step.source);
+    let histogram = histogram::LADDER.iter().map(|step| &step.source);
+    let radix_sort = radix_sort::LADDER.iter().map(|step| &step.source);
+    let top_k = top_k::LADDER.iter().map(|step| &step.source);
+    let sparse = sparse::LADDER.iter().map(|step| &step.source);
     let moving = reduction.chain(scan).chain(transpose).chain(stencil);
     moving.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
 }

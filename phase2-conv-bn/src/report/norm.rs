@@ -44,7 +44,7 @@ fn steps() -> Table {
     fn of<M: Copy>(table: &mut TableBuilder, operation: &str, ladder: &[Step<M>]) {
         for step in ladder {
             let row = table.row().set(OPERATION, operation).set(columns::STEP, step.title());
-            row.set(IDEA, step.idea()).complete();
+            row.set(IDEA, step.idea).complete();
         }
     }
     let columns = [OPERATION, columns::STEP, IDEA];

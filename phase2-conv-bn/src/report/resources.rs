@@ -6,7 +6,7 @@ use common::compile::KernelSource;
 use common::prelude::*;
 
 use crate::norm::{batch_norm, relu, statistics};
-use crate::{Step, conv, gemm, linear, patterns};
+use crate::{conv, gemm, linear, patterns};
 
 /// `cargo run -p phase2-conv-bn -- resources`.
 pub const PART: Part = Part {
@@ -19,11 +19,11 @@ pub const PART: Part = Part {
 
 /// The kernel files of this phase.
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
-    let gemm = std::iter::once(&gemm::plain::SOURCE).chain(gemm::LADDER.iter().map(gemm::Step::source));
-    let conv = conv::LADDER.iter().map(conv::Step::source);
-    let batch_norm = batch_norm::LADDER.iter().map(Step::source);
-    let relu = relu::LADDER.iter().map(Step::source);
-    let statistics = statistics::LADDER.iter().map(Step::source);
+    let gemm = std::iter::once(&gemm::plain::SOURCE).chain(gemm::LADDER.iter().map(|step| &step.source));
+    let conv = conv::LADDER.iter().map(|step| &step.source);
+    let batch_norm = batch_norm::LADDER.iter().map(|step| &step.source);
+    let relu = relu::LADDER.iter().map(|step| &step.source);
+    let statistics = statistics::LADDER.iter().map(|step| &step.source);
     static BACKWARD: [KernelSource; 3] = [linear::backward::SOURCE, linear::written::MASK, linear::written::PRODUCT];
     let linear = linear::LADDER.iter().filter_map(linear::Step::source).chain(&BACKWARD);
     gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics).chain(patterns::sources())

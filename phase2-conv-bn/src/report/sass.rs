@@ -61,10 +61,10 @@ fn run(device: &Device) -> Result<Report> {
         Some(0..listing.instructions.len())
     });
     let of_step = |name: &str, what: &str, part: fn(&Listing) -> Option<Range<usize>>| {
-        let step = gemm::LADDER.iter().find(|step| step.source().name == name);
+        let step = gemm::LADDER.iter().find(|step| step.source.name == name);
         let step = step.ok_or_else(|| Error::Invalid(format!("the ladder has no step `{name}`")))?;
         let title = format!("{what} of step {}, compiled for {architecture}", step.title());
-        Ok::<Table, Error>(instructions(title, listing(step.source(), &architecture, "gemm_nn"), part))
+        Ok::<Table, Error>(instructions(title, listing(&step.source, &architecture, "gemm_nn"), part))
     };
     let main_loop = of_step(SHOWN, "the main loop", |listing| listing.main_loop(MULTIPLY_ADD))?;
     let branch = of_step(IN_PIECES, "a guarded load", guarded_load)?;
@@ -144,8 +144,8 @@ fn loops(architecture: &str) -> Table {
     let mut table = TableBuilder::of(format!("main loops of the GEMM ladder, compiled for {architecture}"), columns);
     for step in gemm::LADDER {
         let row = table.row().set(columns::STEP, step.title());
-        let counted = first_kernel(step.source()).and_then(|kernel| {
-            let listing = listing(step.source(), architecture, &kernel)?;
+        let counted = first_kernel(&step.source).and_then(|kernel| {
+            let listing = listing(&step.source, architecture, &kernel)?;
             let range = listing.main_loop(MULTIPLY_ADD).ok_or("this code has no loop with multiply-adds")?;
             Ok((listing, range))
         });

@@ -137,7 +137,7 @@ fn resources_of_every_kernel_or_why_they_are_not_known() {
 
     let now = tables(&["resources"]).remove(0);
     for step in LADDER {
-        assert!(now.rows().iter().any(|row| kernel(row).starts_with(&*step.source().name)), "{}", step.title());
+        assert!(now.rows().iter().any(|row| kernel(row).starts_with(&*step.source.name)), "{}", step.title());
     }
     let spilled = now.columns.iter().position(|column| column.heading == "spilled bytes").unwrap();
     for row in kept.rows().iter().chain(now.rows()) {

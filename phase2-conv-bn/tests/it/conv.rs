@@ -121,7 +121,7 @@ device_test! {
             }
             for (tile, cuts) in step16_tuned::TILES.into_iter().flat_map(|tile| [1, 3].map(|cuts| (tile, cuts))) {
                 println!("{name}, {tile}, {cuts} cuts");
-                let source = step16_tuned::STEP.source();
+                let source = &step16_tuned::STEP.source;
                 let Some(conv) = here(&device, step16_tuned::load_with(&device, source, tile, cuts))? else { return Ok(()) };
                 // Twice: what a launch leaves in its workspace must not harm the next.
                 for _ in 0..2 {
@@ -130,15 +130,15 @@ device_test! {
                 }
             }
         }
-        assert!(step16_tuned::load_with(&device, step16_tuned::STEP.source(), "1x1", 1).is_err());
-        let uncut = LADDER.iter().find(|step| step.name() == "offset table").unwrap();
+        assert!(step16_tuned::load_with(&device, &step16_tuned::STEP.source, "1x1", 1).is_err());
+        let uncut = LADDER.iter().find(|step| step.name == "offset table").unwrap();
         assert!(load_cut(&device, uncut, 1).is_err());
         Ok(())
     }
 
     fn winograd_is_right_whole_cut_and_prepared(device) {
         let stream = device.stream();
-        let source = step17_winograd::STEP.source();
+        let source = &step17_winograd::STEP.source;
         let Some(winograd) = here(&device, step17_winograd::Winograd::load(&device, source))? else { return Ok(()) };
         for (input, weight, padding) in [([2, 17, 9, 7], [3, 17, 3, 3], 1), ([1, 24, 8, 18], [66, 24, 3, 3], 0)] {
             let params = Conv2dParams::new(1, padding);
@@ -165,7 +165,7 @@ device_test! {
     /// Several tiles of each kernel in each dimension, whole and ragged, with all tiles of 4 × 4 outputs at a time and in passes.
     fn winograd_4x4_is_right_with_every_tile_cut_and_in_passes(device) {
         let stream = device.stream();
-        let source = step19_winograd_4x4::STEP.source();
+        let source = &step19_winograd_4x4::STEP.source;
         if here(&device, step19_winograd_4x4::STEP.load(&device))?.is_none() {
             return Ok(());
         }
@@ -206,7 +206,7 @@ device_test! {
             let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
             let tolerance_if = |prepared| {
                 let choice = Choice::new(&x, &w, params, prepared, processors)?;
-                Ok::<_, Error>(tolerance(choice.step().name(), &weight, &expected))
+                Ok::<_, Error>(tolerance(choice.step().name, &weight, &expected))
             };
             let tolerances = [tolerance_if(false)?, tolerance_if(true)?];
             let (x, w) = (x.to_device(&device)?, w.to_device(&device)?);
@@ -356,16 +356,16 @@ fn planted_mistakes_are_found() {
             .and_then(Tensor::into_vec)
             .is_ok_and(|values| compare(&values, &expected.values, tolerance).is_ok())
     };
-    for step in LADDER.iter().filter(|step| PLANTED.iter().any(|(number, ..)| *number == step.number())) {
-        assert!(passes(step.load(&device).unwrap(), step.name()), "{} without a mistake", step.name());
+    for step in LADDER.iter().filter(|step| PLANTED.iter().any(|(number, ..)| *number == step.number)) {
+        assert!(passes(step.load(&device).unwrap(), step.name), "{} without a mistake", step.name);
     }
     for (number, right, wrong) in PLANTED {
-        let step = LADDER.iter().find(|step| step.number() == number).unwrap();
-        let source = planted::planted(step.source(), right, wrong);
+        let step = LADDER.iter().find(|step| step.number == number).unwrap();
+        let source = planted::planted(&step.source, right, wrong);
         let found = match number {
             16 => step16_tuned::TILES
                 .iter()
-                .any(|tile| !passes(step16_tuned::load_with(&device, &source, tile, 2).unwrap(), step.name())),
+                .any(|tile| !passes(step16_tuned::load_with(&device, &source, tile, 2).unwrap(), step.name)),
             19 => step19_winograd_4x4::TILES.iter().any(|tile| {
                 !passes(
                     step19_winograd_4x4::load_with(
@@ -376,11 +376,11 @@ fn planted_mistakes_are_found() {
                         usize::MAX,
                     )
                     .unwrap(),
-                    step.name(),
+                    step.name,
                 )
             }),
-            9..=15 => !passes(load_cut(&device, &step.with_source(source), 2).unwrap(), step.name()),
-            _ => !passes(step.with_source(source).load(&device).unwrap(), step.name()),
+            9..=15 => !passes(load_cut(&device, &step.with_source(source), 2).unwrap(), step.name),
+            _ => !passes(step.with_source(source).load(&device).unwrap(), step.name),
         };
         assert!(found, "step {number}: `{wrong}` in place of `{right}` passes");
     }

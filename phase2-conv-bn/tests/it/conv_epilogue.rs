@@ -88,13 +88,13 @@ fn winograd_tolerances(channels: usize) -> [Tolerance; 2] {
 
 device_test! {
     fn every_tile_does_the_whole_epilogue(device) {
-        let (tiled, four) = (step16_tuned::STEP.source(), step19_winograd_4x4::STEP.source());
+        let (tiled, four) = (&step16_tuned::STEP.source, &step19_winograd_4x4::STEP.source);
         let mut convs = Vec::new();
         for cuts in [1, 3] {
             for tile in step16_tuned::TILES {
                 convs.push((0, here(&device, step16_tuned::load_with(&device, tiled, tile, cuts))?));
             }
-            let source = step17_winograd::STEP.source();
+            let source = &step17_winograd::STEP.source;
             convs.push((1, here(&device, step17_winograd::load_with(&device, source, cuts))?));
             // The output's kernel is the same for all tiles.
             let tile = step19_winograd_4x4::TILES[1];
@@ -202,20 +202,20 @@ fn mistakes_in_the_epilogue_are_found() {
     ];
     for (mistake, step, shape, wanted, right, wrong) in mistakes {
         let load = |device: &Device, source: Option<&KernelSource>| match step {
-            16 => step16_tuned::load_with(device, source.unwrap_or(step16_tuned::STEP.source()), "64x64", 2),
-            17 => step17_winograd::load_with(device, source.unwrap_or(step17_winograd::STEP.source()), 2),
+            16 => step16_tuned::load_with(device, source.unwrap_or(&step16_tuned::STEP.source), "64x64", 2),
+            17 => step17_winograd::load_with(device, source.unwrap_or(&step17_winograd::STEP.source), 2),
             _ => step19_winograd_4x4::load_with(
                 device,
-                source.unwrap_or(step19_winograd_4x4::STEP.source()),
+                source.unwrap_or(&step19_winograd_4x4::STEP.source),
                 "64x64",
                 1,
                 33,
             ),
         };
         let source = match step {
-            16 => step16_tuned::STEP.source(),
-            17 => step17_winograd::STEP.source(),
-            _ => step19_winograd_4x4::STEP.source(),
+            16 => &step16_tuned::STEP.source,
+            17 => &step17_winograd::STEP.source,
+            _ => &step19_winograd_4x4::STEP.source,
         };
         let sums = winograd_tolerances(shape.0[1])[1];
         let device = common::private::sim_for_test();

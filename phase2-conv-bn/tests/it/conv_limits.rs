@@ -10,7 +10,7 @@ use phase2_conv_bn::conv::{LADDER, Step};
 
 /// The step of that name.
 fn step(name: &str) -> &'static Step {
-    LADDER.iter().find(|step| step.name() == name).unwrap()
+    LADDER.iter().find(|step| step.name == name).unwrap()
 }
 
 type Shape = [usize; 4];
@@ -58,7 +58,7 @@ device_test! {
             if here(&device, step.load(&device))?.is_none() {
                 continue;
             }
-            println!("{}: {input:?} * {weight:?}, {params:?}", step.name());
+            println!("{}: {input:?} * {weight:?}, {params:?}", step.name);
             let report = check(&device, step, input, weight, params)?;
             assert!(report.is_ok(), "{}", report.unwrap_err());
         }
@@ -200,7 +200,7 @@ fn mistakes_in_convolutions_are_found() {
     ];
     for (mistake, step, (input, weight, params), right, wrong) in mistakes {
         check(&common::private::sim_for_test(), step, input, weight, params).unwrap().unwrap();
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| check(device, &step, input, weight, params));
     }
 }
@@ -227,8 +227,8 @@ fn tiles_edited_in_a_kernel_file_are_launched_as_edited() {
         ),
     ];
     for (step, right, edited, (input, weight, params)) in edits {
-        println!("{}: {edited}", step.name());
-        let step = step.with_source(planted(step.source(), right, edited));
+        println!("{}: {edited}", step.name);
+        let step = step.with_source(planted(&step.source, right, edited));
         check(&device, &step, input, weight, params).unwrap().unwrap();
     }
 }
@@ -260,7 +260,7 @@ fn a_tile_of_another_size_than_the_model_of_times_has_is_refused_with_both() {
             "has Square::BM = 32, but its host side was written for 64; change both",
         ),
     ] {
-        let error = step.with_source(planted(step.source(), right, edited)).load(&device).unwrap_err();
+        let error = step.with_source(planted(&step.source, right, edited)).load(&device).unwrap_err();
         assert!(matches!(error, Error::Geometry { .. }), "{error}");
         assert!(error.to_string().ends_with(message), "{error}");
     }

@@ -10,7 +10,7 @@ use phase2_conv_bn::gemm::{Epilogue, Gemm, LADDER, LARGEST, Layout, Step, Tuned}
 
 /// The step of that name.
 fn step(name: &str) -> &'static Step {
-    LADDER.iter().find(|step| step.name() == name).unwrap()
+    LADDER.iter().find(|step| step.name == name).unwrap()
 }
 
 /// M, N, K.
@@ -138,7 +138,7 @@ fn cases_of(sizes: &[Size]) -> impl Iterator<Item = Case> {
 
 /// The sizes that a step is tried with.
 fn sizes_for(step: &Step) -> Vec<Size> {
-    if WHOLE.contains(&step.number()) { [WHOLE_SIZES, OTHER_SIZES].concat() } else { SIZES.to_vec() }
+    if WHOLE.contains(&step.number) { [WHOLE_SIZES, OTHER_SIZES].concat() } else { SIZES.to_vec() }
 }
 
 /// The step on this device; `None`, with a message, if the device does not support it.
@@ -146,7 +146,7 @@ fn load(step: &Step, device: &Device) -> Result<Option<Gemm>> {
     match step.load(device) {
         Ok(gemm) => Ok(Some(gemm)),
         Err(error) if error.is_unsupported() => {
-            println!("{}: {error}", step.name());
+            println!("{}: {error}", step.name);
             Ok(None)
         }
         Err(error) => Err(error),
@@ -183,7 +183,7 @@ device_test! {
         for step in LADDER {
             let Some(gemm) = load(step, &device)? else { continue };
             for (layout, epilogue) in Layout::ALL.into_iter().flat_map(|layout| EPILOGUES.map(|epilogue| (layout, epilogue))) {
-                let sizes: &[Size] = if WHOLE.contains(&step.number()) { &WHOLE_SIZES[..1] } else { &[[6, 8, 4], [6, 7, 5]] };
+                let sizes: &[Size] = if WHOLE.contains(&step.number) { &WHOLE_SIZES[..1] } else { &[[6, 8, 4], [6, 7, 5]] };
                 for &size in sizes {
                     check(&device, &gemm, &Case::new(size, layout, epilogue))?;
                 }
@@ -194,14 +194,14 @@ device_test! {
 
     fn nan_goes_through_relu(device) {
         for step in LADDER {
-            let [m, n, k] = if WHOLE.contains(&step.number()) { WHOLE_SIZES[0] } else { [1, 4, 1] };
+            let [m, n, k] = if WHOLE.contains(&step.number) { WHOLE_SIZES[0] } else { [1, 4, 1] };
             let a = Tensor::full(&[m, k], f32::NAN).to_device(&device)?;
             let b = Tensor::full(&[k, n], 1.0).to_device(&device)?;
             let Some(gemm) = load(step, &device)? else { continue };
             let mut c = Tensor::zeros(&[m, n]).to_device(&device)?;
             let epilogue = Epilogue { relu: true, ..Epilogue::default() };
             gemm.launch(&device.stream(), &a, &b, Layout::RowMajor, &epilogue, &mut c)?;
-            assert!(c.into_vec()?.iter().all(|value| value.is_nan()), "{}", step.name());
+            assert!(c.into_vec()?.iter().all(|value| value.is_nan()), "{}", step.name);
         }
         Ok(())
     }
@@ -396,7 +396,7 @@ fn planted_mistakes_are_found() {
 fn is_found(number: usize, right: &str, wrong: &str) {
     let device = common::private::sim_for_test();
     let step = &LADDER[number - 1];
-    let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
+    let gemm = step.with_source(planted::planted(&step.source, right, wrong)).load(&device).unwrap();
     // The last is cut along K where a step does that.
     let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[1]);
     let passes = cases_of(&sizes_for(step)).chain([cut]).all(|case| {
@@ -413,7 +413,7 @@ fn a_tile_edited_in_the_kernel_file_is_launched_as_edited() {
     if !planted::compiler(&device, "a_tile_edited_in_the_kernel_file_is_launched_as_edited") {
         return;
     }
-    let source = planted::planted(step("register tile").source(), "BM = 128, BN = 128;", "BM = 64, BN = 128;");
+    let source = planted::planted(&step("register tile").source, "BM = 128, BN = 128;", "BM = 64, BN = 128;");
     let gemm = step("register tile").with_source(source).load(&device).unwrap();
     cases().for_each(|case| check(&device, &gemm, &case).unwrap());
 }
@@ -425,7 +425,7 @@ fn a_tile_of_another_shape_than_the_host_sides_is_refused_with_both() {
     if !planted::compiler(&device, "a_tile_of_another_shape_than_the_host_sides_is_refused_with_both") {
         return;
     }
-    let source = planted::planted(step("tuned tiles").source(), "BM = 64, BN = 128;", "BM = 64, BN = 64;");
+    let source = planted::planted(&step("tuned tiles").source, "BM = 64, BN = 128;", "BM = 64, BN = 64;");
     let error = step("tuned tiles").with_source(source).load(&device).unwrap_err();
     assert!(matches!(error, Error::Geometry { kernel: 64, host: 128, .. }), "{error}");
     assert_eq!(
@@ -433,7 +433,7 @@ fn a_tile_of_another_shape_than_the_host_sides_is_refused_with_both() {
         "`planted_gemm_18_tuned.cu` has Medium::BN = 64, but its host side was written for 128; change both"
     );
     let [constant, a_macro] = ["constexpr int THREADS = BM * BN / (TM * TN);", "#define THREADS (BM * BN / (TM * TN))"];
-    let source = planted::planted(step("register tile").source(), constant, a_macro);
+    let source = planted::planted(&step("register tile").source, constant, a_macro);
     let error = step("register tile").with_source(source).load(&device).unwrap_err();
     assert!(matches!(error, Error::NoSuchConstant { .. }), "{error}");
 }
@@ -470,17 +470,12 @@ fn bank_conflicts_are_there_before_and_gone_after() {
         // Both A and B by halves of a warp.
         assert_eq!(shared(eight, layout), [ROUNDS * (2 * 2 + 2 * 2) + stores, 0, 0], "{layout:?}");
         for copied in [9, 10, 11, 12].map(step) {
-            assert_eq!(
-                shared(copied, layout),
-                [ROUNDS * (2 * 2 + 2 * 2) + stores, 0, 0],
-                "{} {layout:?}",
-                copied.name()
-            );
+            assert_eq!(shared(copied, layout), [ROUNDS * (2 * 2 + 2 * 2) + stores, 0, 0], "{} {layout:?}", copied.name);
         }
         // Each warp reads once more after its last step, to no use.
         for ahead in [13, 14, 15, 16].map(step) {
             let rounds = ROUNDS + 8;
-            assert_eq!(shared(ahead, layout), [rounds * (2 * 2 + 2 * 2) + stores, 0, 0], "{} {layout:?}", ahead.name());
+            assert_eq!(shared(ahead, layout), [rounds * (2 * 2 + 2 * 2) + stores, 0, 0], "{} {layout:?}", ahead.name);
         }
         // Half of the i for each warp, twice the columns; then 4 warps store 32 times 16 bytes, and 4 load them.
         let handed_over = 2 * 4 * 32 * 4;

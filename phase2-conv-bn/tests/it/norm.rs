@@ -52,7 +52,7 @@ device_test! {
                 let parameters = Parameters::new(shape[1], seed);
                 let on_device = parameters.to_device(&device);
                 for eps in [1e-5, 0.5] {
-                    println!("{}, {shape:?}, eps {eps}", step.name());
+                    println!("{}, {shape:?}, eps {eps}", step.name);
                     let expected = reference::batch_norm(&x, &parameters.norm(eps))?;
                     let layer = loaded.layer(&stream, &on_device.norm(eps))?;
                     let mut in_place = x.to_device(&device)?;
@@ -92,7 +92,7 @@ device_test! {
                 let mut y = Tensor::empty_on(&device, &[n])?;
                 match relu.launch(&stream, &in_place, &mut y) {
                     Ok(()) => assert_close(&y.into_vec()?, &expected.values, Tolerance::exact()),
-                    Err(error) => assert!(step.number() == 1 && error.is_unsupported(), "{error}"),
+                    Err(error) => assert!(step.number == 1 && error.is_unsupported(), "{error}"),
                 }
                 relu.launch_in_place(&stream, &mut in_place)?;
                 let y = in_place.into_vec()?;
@@ -166,7 +166,7 @@ fn mistakes_in_batch_norm_are_found() {
         ("shift with the wrong sign", &batch_norm::SCALE_SHIFT, "bias[c] - mean[c]", "bias[c] + mean[c]"),
     ];
     for (mistake, step, from, to) in mistakes {
-        let step = step.with_source(planted(step.source(), from, to));
+        let step = step.with_source(planted(&step.source, from, to));
         must_be_rejected(mistake, |device| {
             let stream = device.stream();
             let x = Tensor::random(&[2, 5, 7, 7], 1);
@@ -193,7 +193,7 @@ fn mistakes_in_relu_are_found() {
         ("the last block", &relu::NAIVE, "if (i < n) {", "if (i < n - 1) {"),
     ];
     for (mistake, step, from, to) in mistakes {
-        let step = step.with_source(planted(step.source(), from, to));
+        let step = step.with_source(planted(&step.source, from, to));
         must_be_rejected(mistake, |device| {
             let mut x = Tensor::random(&[1003], 1);
             // Those that a tail has must be among the clipped, or nothing is seen of them.

@@ -44,7 +44,7 @@ device_test! {
                 let values = random_u32(n, n as u64 + 1);
                 let sums = scanned(&device, &mut scan, &values)?;
                 let checked = scan::reference(&values).check(&sums);
-                checked.unwrap_or_else(|mismatch| panic!("{}, {n}: {mismatch}", step.name()));
+                checked.unwrap_or_else(|mismatch| panic!("{}, {n}: {mismatch}", step.name));
             }
         }
         Ok(())
@@ -69,7 +69,7 @@ device_test! {
                 let x = random(&shape, 3);
                 let y = transposed(&device, step, &x, shape)?;
                 let checked = transpose::reference(&x, shape).check(&y);
-                checked.unwrap_or_else(|mismatch| panic!("{}, {rows} × {columns}: {mismatch}", step.name()));
+                checked.unwrap_or_else(|mismatch| panic!("{}, {rows} × {columns}: {mismatch}", step.name));
             }
         }
         Ok(())
@@ -92,7 +92,7 @@ device_test! {
                 let old = random(&shape, 7);
                 let next = stepped(&device, step, &old, shape)?;
                 let checked = stencil::reference(&old, shape).check(&next);
-                checked.unwrap_or_else(|mismatch| panic!("{}, {shape:?}: {mismatch}", step.name()));
+                checked.unwrap_or_else(|mismatch| panic!("{}, {shape:?}: {mismatch}", step.name));
             }
         }
         Ok(())
@@ -106,7 +106,7 @@ device_test! {
         let tolerance = stencil::reference(&old, shape).tolerance.absolute * old.len() as f64;
         for step in stencil::LADDER {
             let next = stepped(&device, step, &old, shape)?;
-            assert!((sum(&next) - sum(&old)).abs() <= tolerance, "{}", step.name());
+            assert!((sum(&next) - sum(&old)).abs() <= tolerance, "{}", step.name);
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ fn mistakes_in_scans_are_found() {
         ("a state of the tile itself", &scan::LOOK_BACK, "states + (end - 1 - lane)", "states + (end - lane)"),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let values = random_u32(3 * 4096 + 77, 1);
             let sums = scanned(device, &mut step.load(device)?, &values)?;
@@ -182,7 +182,7 @@ fn mistakes_in_transposes_and_stencils_are_found() {
         ("a pitch that is too short", &transpose::PADDED, "PITCH = TILE + 1", "PITCH = TILE - 1"),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let x = random(&[45, 70], 2);
             let y = transposed(device, &step, &x, [45, 70])?;
@@ -212,7 +212,7 @@ fn mistakes_in_transposes_and_stencils_are_found() {
         ),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let shape = [34, 10, 35];
             let old = random(&shape, 2);

@@ -88,7 +88,7 @@ device_test! {
                 let values = random_u32(n, 7);
                 let mut sum = stream.alloc_poisoned(1)?;
                 reduction.launch(&stream, &stream.clone_htod(&values)?, &mut sum)?;
-                assert_eq!(stream.clone_dtoh(&sum)?, reduction::reference(&values).values, "{}, {n}", step.name());
+                assert_eq!(stream.clone_dtoh(&sum)?, reduction::reference(&values).values, "{}, {n}", step.name);
             }
         }
         Ok(())
@@ -100,7 +100,7 @@ device_test! {
                 for (kind, keys) in keys(n) {
                     let counts = histogram_of(&device, step, &keys)?;
                     let expected = histogram::reference(&keys);
-                    expected.check(&counts).unwrap_or_else(|mismatch| panic!("{}, {n} {kind}: {mismatch}", step.name()));
+                    expected.check(&counts).unwrap_or_else(|mismatch| panic!("{}, {n} {kind}: {mismatch}", step.name));
                 }
             }
             let skewed = histogram::skewed_keys(9000, 1);
@@ -114,7 +114,7 @@ device_test! {
             for n in [0, 1, 33, 1023, 4097] {
                 for (kind, keys) in keys(n) {
                     let expected = radix_sort::reference(&keys, &indices(&keys));
-                    assert_eq!(sorted_by(&device, step, &keys)?, expected, "{}, {n} {kind}", step.name());
+                    assert_eq!(sorted_by(&device, step, &keys)?, expected, "{}, {n} {kind}", step.name);
                 }
             }
         }
@@ -164,9 +164,9 @@ device_test! {
                 let x = sparse::random_vector(matrix.width, 8);
                 let y = product_of(&device, step, &matrix, &x)?;
                 let checked = matrix.reference(&x).check(&y);
-                checked.unwrap_or_else(|mismatch| panic!("{}, {kind}: {mismatch}", step.name()));
+                checked.unwrap_or_else(|mismatch| panic!("{}, {kind}: {mismatch}", step.name));
                 // No step adds in the order of arrival.
-                assert_eq!(product_of(&device, step, &matrix, &x)?, y, "{}, {kind}", step.name());
+                assert_eq!(product_of(&device, step, &matrix, &x)?, y, "{}, {kind}", step.name);
             }
         }
         Ok(())
@@ -209,7 +209,7 @@ fn mistakes_in_histograms_are_found() {
         ("the end left out", &histogram::VECTORS, "threadIdx.x < n % 4", "threadIdx.x < n % 3"),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let keys = random_u32(3003, 1);
             Ok(histogram::reference(&keys).check(&histogram_of(device, &step, &keys)?))
@@ -243,7 +243,7 @@ fn mistakes_in_sorts_are_found() {
         ("padding that comes first", &radix_sort::MATCH, "keys[i] : 0xffffffff", "keys[i] : 0"),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let keys: Vec<u32> = random_u32(5001, 2).into_iter().map(|key| key & 0xff00_00ff).collect();
             let [sorted, values] = sorted_by(device, &step, &keys)?;
@@ -262,7 +262,7 @@ fn mistakes_in_selections_and_products_are_found() {
         ("the larger ones forgotten", "known->rank = rank - larger;", "known->rank = rank;"),
     ];
     for (mistake, right, wrong) in mistakes {
-        let step = top_k::SELECT.with_source(planted(top_k::SELECT.source(), right, wrong));
+        let step = top_k::SELECT.with_source(planted(&top_k::SELECT.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let stream = device.stream();
             let keys: Vec<u32> = random_u32(5001, 2).into_iter().map(|key| key & 0xe000_0003).collect();
@@ -294,7 +294,7 @@ fn mistakes_in_selections_and_products_are_found() {
         ),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let matrix = Csr::with_lengths(&[&[3000, 7, 0][..], &[20; 97]].concat(), 100, 2);
             let x = sparse::random_vector(100, 3);
@@ -311,13 +311,13 @@ fn sizes_edited_in_the_kernel_file_are_launched_as_edited() {
         return;
     }
     let keys = random_u32(5001, 3);
-    let step = radix_sort::MATCH.with_source(planted(radix_sort::MATCH.source(), "ITEMS = 16;", "ITEMS = 5;"));
+    let step = radix_sort::MATCH.with_source(planted(&radix_sort::MATCH.source, "ITEMS = 16;", "ITEMS = 5;"));
     let [sorted, values] = sorted_by(&device, &step, &keys).unwrap();
     assert_eq!([sorted, values], radix_sort::reference(&keys, &indices(&keys)));
-    let step = histogram::COPIES.with_source(planted(histogram::COPIES.source(), "THREADS = 512;", "THREADS = 128;"));
+    let step = histogram::COPIES.with_source(planted(&histogram::COPIES.source, "THREADS = 512;", "THREADS = 128;"));
     let counts = histogram_of(&device, &step, &keys).unwrap();
     assert_close(&counts, &histogram::reference(&keys).values, Tolerance::exact());
-    let step = sparse::MERGE.with_source(planted(sparse::MERGE.source(), "ITEMS = 7;", "ITEMS = 3;"));
+    let step = sparse::MERGE.with_source(planted(&sparse::MERGE.source, "ITEMS = 7;", "ITEMS = 3;"));
     let matrix = Csr::power_law(300, 9, 1);
     let x = sparse::random_vector(300, 3);
     matrix.reference(&x).check(&product_of(&device, &step, &matrix, &x).unwrap()).unwrap();

@@ -43,7 +43,7 @@ device_test! {
         ];
         for step in LADDER {
             for (seed, shape) in (1..).zip(shapes) {
-                println!("{}, {shape:?}", step.name());
+                println!("{}, {shape:?}", step.name);
                 let input = around(&shape, 0.0, 1.0, seed);
                 let expected = reference::statistics(&input)?;
                 let mut statistics = step.load(&device)?;
@@ -71,9 +71,9 @@ device_test! {
             let [_, of_merging] = WELFORD.load(&device)?.tolerances(&expected, &input)?;
             let worst = variance.iter().zip(&expected.variance);
             let worst = worst.map(|(&variance, expected)| (f64::from(variance) / expected - 1.0).abs()).fold(0.0, f64::max);
-            println!("{}: {variance:?}, off by {worst:.4}, bound of merging {:.4}", step.name(), of_merging.absolute);
-            let survives = step.name() == WELFORD.name();
-            assert_eq!(worst < 0.01, survives, "{}: {variance:?}", step.name());
+            println!("{}: {variance:?}, off by {worst:.4}, bound of merging {:.4}", step.name, of_merging.absolute);
+            let survives = step.name == WELFORD.name;
+            assert_eq!(worst < 0.01, survives, "{}: {variance:?}", step.name);
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ fn mistakes_in_statistics_are_found() {
         ("a ragged slot merged as four", &WELFORD, "if (slot.whole())", "if (slot.first == 0)"),
     ];
     for (mistake, step, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| {
             let input = around(&[3, 5, 7, 15], 0.0, 1.0, 1);
             let expected = reference::statistics(&input)?;
@@ -163,7 +163,7 @@ fn blocks_edited_in_the_kernel_file_are_launched_as_edited() {
         (&WELFORD, "IN_FLIGHT = 4;", "IN_FLIGHT = 2;"),
     ];
     for (step, right, wrong) in edits {
-        let mut statistics = step.with_source(planted(step.source(), right, wrong)).load(&device).unwrap();
+        let mut statistics = step.with_source(planted(&step.source, right, wrong)).load(&device).unwrap();
         let input = around(&[3, 2, 65, 67], 0.0, 1.0, 1);
         let expected = reference::statistics(&input).unwrap();
         let [mean, variance] = run(&device, &mut statistics, &input).unwrap();

@@ -97,7 +97,7 @@ impl Tuned {
     /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
     pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
         static STEPS: &[Step] = &[step02_tuned::STEP, step03_slices::STEP, step04_few_channels::STEP];
-        STEPS.iter().map(Step::source)
+        STEPS.iter().map(|step| &step.source)
     }
 
     /// Loads the steps that it chooses from.

@@ -175,7 +175,7 @@ impl Tuned {
     /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
     pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
         static WITHOUT: &[Step] = &[step02_shared_tiles::STEP, step06_fragments_ahead::STEP];
-        WITHOUT.iter().chain(HOPPER.into_iter().flatten()).map(Step::source)
+        WITHOUT.iter().chain(HOPPER.into_iter().flatten()).map(|step| &step.source)
     }
 
     /// Loads the steps that it chooses from.

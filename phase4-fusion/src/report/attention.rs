@@ -109,7 +109,7 @@ const NOTATION: &str =
 fn steps() -> Table {
     let mut table = TableBuilder::of("the attention ladder", [columns::STEP, IDEA]);
     for step in LADDER {
-        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
+        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea).complete();
     }
     table.finish()
 }

@@ -76,7 +76,7 @@ fn run(device: &Device) -> Result<Report> {
 fn steps() -> Table {
     let mut table = TableBuilder::of("the convolution ladder on tensor cores", [columns::STEP, IDEA]);
     for step in LADDER {
-        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
+        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea).complete();
     }
     table.finish()
 }

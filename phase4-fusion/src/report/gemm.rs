@@ -46,8 +46,7 @@ fn run(device: &Device) -> Result<Report> {
         let loaded = LoadedStep::new(step.title(), step.load(device))?;
         for &precision in step.method.precisions() {
             let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
-            let name =
-                if step.number() == 12 { precision.to_string() } else { format!("{precision}, {}", step.title()) };
+            let name = if step.number == 12 { precision.to_string() } else { format!("{precision}, {}", step.title()) };
             problem.add_row(device, &mut others, (TYPE, &name), &loaded.step)?;
         }
     }
@@ -68,7 +67,7 @@ fn cube(device: &Device) -> String {
 fn steps() -> Table {
     let mut table = TableBuilder::of("the GEMM ladder on tensor cores", [columns::STEP, IDEA]);
     for step in LADDER {
-        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
+        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea).complete();
     }
     table.finish()
 }

@@ -54,7 +54,7 @@ impl Tile {
         let precision = step.method.precisions()[0];
         let tile = |shape: Option<TileShape>| Tile {
             title: step.title(),
-            source: step.source(),
+            source: &step.source,
             kernel: format!("gemm_nt_{precision}{}", shape.map_or("", |shape| shape.suffix)),
             precision,
             shape,
@@ -71,7 +71,7 @@ impl Tile {
         let [precision, ..] = conv::PRECISIONS;
         let of_shape = |shape: &TileShape| Tile {
             title: format!("conv {}", step.title()),
-            source: step.source(),
+            source: &step.source,
             kernel: format!("conv_{precision}{}", shape.suffix),
             precision,
             shape: Some(*shape),

@@ -31,7 +31,7 @@ fn pairs() -> Table {
     let mut table = TableBuilder::of("pairs of kernels, in CUDA C and in PTX", [PAIR, columns::STEP, IDEA]);
     for Pair { name, versions, .. } in PAIRS {
         for step in *versions {
-            table.row().set(PAIR, *name).set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
+            table.row().set(PAIR, *name).set(columns::STEP, step.title()).set(IDEA, step.idea).complete();
         }
     }
     table.finish()

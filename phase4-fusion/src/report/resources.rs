@@ -19,14 +19,14 @@ pub const PART: Part = Part {
 
 /// The kernel files of the ladders on tensor cores and of fused models, then those of the pairs.
 pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
-    ladders().chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| version.source()))
+    ladders().chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| &version.source))
 }
 
 /// Only those of the ladders and models.
 pub fn ladders() -> impl Iterator<Item = &'static KernelSource> {
-    let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(gemm::Step::source);
-    let products = products.chain(conv::LADDER.iter().map(conv::Step::source)).chain([&conv::s8::SOURCE]);
-    products.chain(attention::LADDER.iter().map(attention::Step::source)).chain([&OneKernel::SOURCE])
+    let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(|step| &step.source);
+    let products = products.chain(conv::LADDER.iter().map(|step| &step.source)).chain([&conv::s8::SOURCE]);
+    products.chain(attention::LADDER.iter().map(|step| &step.source)).chain([&OneKernel::SOURCE])
 }
 
 /// The table, for the available GPU.

@@ -48,7 +48,7 @@ fn pairs(architecture: &str) -> Table {
     for pair in PAIRS {
         for step in pair.versions {
             let row = table.row().set(PAIR, pair.name).set(columns::STEP, step.title());
-            match listing(step.source(), architecture, step.method.kernel) {
+            match listing(&step.source, architecture, step.method.kernel) {
                 Ok(listing) => row
                     .set(INSTRUCTIONS, u64::from(listing.total()))
                     .set(PREDICATED, u64::from(listing.predicated()))
@@ -71,7 +71,7 @@ fn pairs(architecture: &str) -> Table {
 fn ladders(architecture: &str) -> Table {
     let columns = [columns::STEP, KERNEL, INSTRUCTIONS, TELLING];
     let mut table = TableBuilder::of("machine code of the last steps on tensor cores", columns);
-    let products = gemm::LADDER.iter().filter(|step| step.number() >= step06_fragments_ahead::STEP.number());
+    let products = gemm::LADDER.iter().filter(|step| step.number >= step06_fragments_ahead::STEP.number);
     let products = products.chain(gemm::OTHERS).map(Tile::of_product);
     for tile in products.chain(conv::LADDER.iter().map(Tile::of_conv)).filter_map(|tiles| tiles.into_iter().next()) {
         let row = table.row().set(columns::STEP, tile.title).set(KERNEL, &*tile.kernel);

@@ -332,7 +332,7 @@ fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
         operands.reset(len)?;
         (step.method.0)(&step.source, &group, len)?.queue(&mut operands)?;
         let asked = &operands.asked;
-        assert_eq!(step.name(), name);
+        assert_eq!(step.name, name);
         assert_eq!([asked.launches, asked.copies, asked.waits, asked.most_received()], expected, "{name}");
     }
     Ok(())

@@ -9,7 +9,7 @@ use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Products, Siz
 
 /// The step of that name.
 fn step(name: &str) -> &'static Step {
-    LADDER.iter().find(|step| step.name() == name).unwrap()
+    LADDER.iter().find(|step| step.name == name).unwrap()
 }
 
 /// Images, heads, queries, keys, values of a head; the layout.
@@ -217,7 +217,7 @@ fn planted_mistakes_are_found() {
     for (number, right, wrong) in PLANTED {
         planted::must_be_rejected(right, |device| {
             let step = &LADDER[number as usize - 1];
-            let step = step.with_source(planted::planted(step.source(), right, wrong));
+            let step = step.with_source(planted::planted(&step.source, right, wrong));
             let attention = step.load(device)?.for_processors(1);
             let options = Options { causal: true, scale: Some(2.0) };
             let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };

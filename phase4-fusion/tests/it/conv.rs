@@ -11,7 +11,7 @@ use phase4_fusion::gemm::{Activation, Epilogue, Precision};
 
 /// The step of that name.
 fn step(name: &str) -> &'static Step {
-    LADDER.iter().find(|step| step.name() == name).unwrap()
+    LADDER.iter().find(|step| step.name == name).unwrap()
 }
 
 /// Input, filter, stride, padding.
@@ -264,8 +264,7 @@ const PLANTED_IN_LATER: [(&str, &str); 4] = [
 fn planted_mistakes_in_what_is_added_later_are_found() {
     for (right, wrong) in PLANTED_IN_LATER {
         planted::must_be_rejected(right, |device| {
-            let step =
-                step("gather by TMA").with_source(planted::planted(step("gather by TMA").source(), right, wrong));
+            let step = step("gather by TMA").with_source(planted::planted(&step("gather by TMA").source, right, wrong));
             let conv = step.load(device)?.with_tile("Square").unwrap();
             let problem = problem(device, ([2, 64, 7, 9], [72, 64, 1, 1], 1, 0), Precision::F16, FINISHES[5])?;
             let mut y = problem.output(device)?;
@@ -299,7 +298,7 @@ fn planted_mistakes_in_few_channels_are_found() {
     for (right, wrong) in PLANTED_IN_FEW_CHANNELS {
         planted::must_be_rejected(right, |device| {
             let step = step("few channels");
-            let conv = step.with_source(planted::planted(step.source(), right, wrong)).load(device)?.for_processors(1);
+            let conv = step.with_source(planted::planted(&step.source, right, wrong)).load(device)?.for_processors(1);
             // One image after the other in a block's ring.
             let problem = problem(device, ([12, 3, 32, 64], [16, 3, 3, 3], 2, 1), Precision::F16, FINISHES[2])?;
             let mut y = problem.output(device)?;
@@ -331,7 +330,7 @@ fn planted_mistakes_are_found() {
     for (sliced, right, wrong) in PLANTED {
         let (step, tile) = if sliced { (step("slices of K"), "Quarters") } else { (step("gather by TMA"), "Square") };
         planted::must_be_rejected(right, |device| {
-            let step = step.with_source(planted::planted(step.source(), right, wrong));
+            let step = step.with_source(planted::planted(&step.source, right, wrong));
             let conv = step.load(device)?.with_tile(tile).unwrap();
             let case = ([1, 256, 9, 15], [72, 256, 3, 3], 1, 1);
             let problem = problem(device, case, Precision::F16, FINISHES[2])?;

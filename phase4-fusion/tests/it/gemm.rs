@@ -4,7 +4,7 @@
 use common::check::{Mismatch, Report};
 /// The step of that name.
 fn step(name: &str) -> &'static Step {
-    LADDER.iter().find(|step| step.name() == name).unwrap()
+    LADDER.iter().find(|step| step.name == name).unwrap()
 }
 
 use bench::ladder::Expected;
@@ -199,7 +199,7 @@ device_test! {
             println!("{}", step.title());
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for case in cases() {
-                if takes(step.number(), case.size, case.layout) {
+                if takes(step.number, case.size, case.layout) {
                     must_be_right(&device, &gemm, &case)?;
                 } else {
                     let error = case.run(&device, &gemm).unwrap_err();
@@ -217,7 +217,7 @@ device_test! {
 
     /// Types of 32 and 8 bits: only B transposed, rows of 16 bytes; integers without an epilogue.
     fn other_types_are_right_and_say_what_they_do_not_take(device) {
-        for step in OTHERS.iter().filter(|step| step.number() == 12) {
+        for step in OTHERS.iter().filter(|step| step.number == 12) {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             let precision = gemm.precisions()[0];
             let after = |at: usize| if precision == Precision::S8 { PLAIN } else { AFTER[at % AFTER.len()] };
@@ -259,7 +259,7 @@ device_test! {
                 other => panic!("no sizes for {other}"),
             }
         };
-        let last = LADDER.iter().filter(|step| step.number() >= 12);
+        let last = LADDER.iter().filter(|step| step.number >= 12);
         for step in last.chain(OTHERS) {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for tile in gemm.tiles() {
@@ -437,11 +437,11 @@ fn planted_mistakes_are_found() {
 fn is_found(&(number, right, wrong, kinds): &Planted) {
     let device = common::private::sim_for_test();
     let step = &LADDER[number - 1];
-    let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
+    let gemm = step.with_source(planted::planted(&step.source, right, wrong)).load(&device).unwrap();
     // One that goes round the ring of stages more than once, then all others.
     let after = AFTER[1];
     let long = Layout::ALL.map(|layout| Case::new([144, 144, 400], Precision::F16, layout, after));
-    let mut cases = long.into_iter().chain(cases()).filter(|case| takes(step.number(), case.size, case.layout));
+    let mut cases = long.into_iter().chain(cases()).filter(|case| takes(step.number, case.size, case.layout));
     let found = cases.find_map(|case| match case.check(&device, &gemm) {
         Ok(Ok(_)) => None,
         Ok(Err(_)) => Some(Vec::new()),
@@ -485,7 +485,7 @@ fn bank_conflicts_are_there_without_padding_and_swizzle_and_gone_with_either() {
         return;
     }
     // A row of 64 bytes: of 8 rows every second one begins at the same bank, so a matrix takes four wavefronts.
-    let source = planted::planted(LADDER[3].source(), "constexpr int PAD = 8; ", "constexpr int PAD = 0; ");
+    let source = planted::planted(&LADDER[3].source, "constexpr int PAD = 8; ", "constexpr int PAD = 0; ");
     let bare = LADDER[3].with_source(source);
     assert_eq!(shared(&bare, Layout::Transposed)[..2], [4 * loads, 3 * loads]);
 }

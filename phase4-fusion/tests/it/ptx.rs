@@ -43,11 +43,11 @@ device_test! {
 #[test]
 fn a_pair_begins_in_c_and_ends_in_ptx() {
     for pair in PAIRS {
-        let text = |step: &Step<Version>| step.source().text().unwrap();
+        let text = |step: &Step<Version>| step.source.text().unwrap();
         let (first, last) = (&pair.versions[0], &pair.versions[pair.versions.len() - 1]);
         assert!(text(last).contains("asm"), "{}", pair.name);
         assert!(!text(first).contains("asm") || pair.name == stages::PAIR.name, "{}", pair.name);
-        assert!(pair.versions.iter().zip(1..).all(|(step, number)| step.number() == number), "{}", pair.name);
+        assert!(pair.versions.iter().zip(1..).all(|(step, number)| step.number == number), "{}", pair.name);
         assert!(pair.question.ends_with('?') && !pair.telling.is_empty());
     }
 }
@@ -185,15 +185,13 @@ fn mistakes_are_found() {
         ),
     ];
     for &(mistake, step, problem, size, right, wrong) in mistakes {
-        let step = step.with_source(planted(step.source(), right, wrong));
+        let step = step.with_source(planted(&step.source, right, wrong));
         must_be_rejected(mistake, |device| problem(size)?.try_version(device, &step));
     }
     let names: Vec<&str> = PAIRS.iter().map(|pair| pair.name).collect();
     let tried = |name: &&str| {
         PAIRS.iter().find(|pair| pair.name == *name).is_some_and(|pair| {
-            mistakes
-                .iter()
-                .any(|mistake| pair.versions.iter().any(|step| step.source().name == mistake.1.source().name))
+            mistakes.iter().any(|mistake| pair.versions.iter().any(|step| step.source.name == mistake.1.source.name))
         })
     };
     assert!(names.iter().all(tried), "a pair without a planted mistake");

@@ -42,29 +42,9 @@ impl<M: Method> Step<M> {
 }
 
 impl<M: Clone> Step<M> {
-    /// Position in the ladder, from 1.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Name in messages.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Number and name, as in a table: `7 no conflicts`.
     pub fn title(&self) -> String {
         format!("{} {}", self.number, self.name)
-    }
-
-    /// New idea of the step, in a few words.
-    pub fn idea(&self) -> &'static str {
-        self.idea
-    }
-
-    /// The kernel file.
-    pub fn source(&self) -> &KernelSource {
-        &self.source
     }
 
     /// The same host code for another text, such as a kernel with a bug that a check must find.

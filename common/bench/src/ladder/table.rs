@@ -174,7 +174,7 @@ pub fn load_steps<'s, M: Method + 's>(
     device: &Device,
 ) -> Result<Vec<LoadedStep<M::Loaded>>> {
     let steps = steps.into_iter();
-    device.load_ahead(steps.clone().map(Step::source));
+    device.load_ahead(steps.clone().map(|step| &step.source));
     steps.map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 

@@ -193,7 +193,7 @@ mod tests {
         for pair in PAIRS {
             for size in pair.measured {
                 for step in pair.versions {
-                    let by_hand = step.number() as usize == pair.versions.len();
+                    let by_hand = step.number as usize == pair.versions.len();
                     let ms = if by_hand && pair.name == "markov" { 0.1 } else { 0.2 };
                     let row = table.row().set(PAIR, format!("{} {}", pair.name, size.label()));
                     row.set(columns::STEP, step.title()).set(columns::MS, ms).set(columns::OF_COPY, 90.0).complete();
