@@ -11,7 +11,7 @@ constexpr unsigned THREADS = 256;
 // Vectors of four values of each tensor that a thread has in flight.
 constexpr unsigned VECTORS = 2;
 
-// Of the schedule and of the blend, as `src/fusion.rs` has them.
+// Step of the schedule, and weights of the blend, as `src/fusion/mod.rs` has them.
 struct Step {
     float noise_scale, signal_scale, weight, previous_weight, threshold;
 };

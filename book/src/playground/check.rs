@@ -79,11 +79,12 @@ impl Check {
         let found = match &kernel.run {
             Run::Broken { number, repaired } => {
                 let gallery = match kernel.package {
-                    "phase1-infra" => &phase1_infra::broken::GALLERY,
-                    _ => &phase4_fusion::broken::GALLERY,
+                    "phase1-infra" => Some(&phase1_infra::broken::GALLERY),
+                    "phase4-fusion" => Some(&phase4_fusion::broken::GALLERY),
+                    _ => None,
                 };
                 let version = if *repaired { Version::Repaired } else { Version::Broken };
-                gallery.find(number).map(|entry| Check::Gallery(entry, version))
+                gallery.and_then(|gallery| gallery.find(number)).map(|entry| Check::Gallery(entry, version))
             }
             Run::Part(name) => match kernel.package {
                 "phase1-infra" => {

@@ -54,14 +54,7 @@
 //! | `watch` | values of registers and memory while a kernel runs: a small debugger |
 //! | `fault`, `error`, `report` | what can go wrong, as values and as text |
 //!
-//! # Adding an instruction
-//! 1. A new mnemonic has its line in `lower/opcodes/mod.rs`; its family beside that file learns its modifiers and operands.
-//!    Where a function of [`scalar`] on each lane will do, it emits that (`Lanewise`), and no more is needed.
-//! 2. Otherwise `ir/op.rs` gets its line: class, floating-point operations, what it reads and writes.
-//! 3. `exec/run/interpret.rs` gets its arm, or `together`, `matrix` … one of theirs.
-//!
-//! Profiler, debugger and trace need no change. Tests are in `tests/instructions/`, a small PTX file per family, with expected
-//! values.
+//! An instruction is added as the README says (`common/ptx-sim/README.md`).
 //!
 //! # Limits
 //! Instructions that the simulator does not know are listed when a kernel is requested ([`LoadError::Unsupported`]). Times

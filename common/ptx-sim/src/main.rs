@@ -246,9 +246,10 @@ fn watch(options: &Run) -> Option<WatchRequest> {
     let (limit, told) = (options.watch_limit, AtomicU64::new(0));
     let sink = WatchSink::new(move |watched| {
         let goes_on = told.fetch_add(1, Ordering::Relaxed) < limit;
-        let line = match goes_on {
-            true => watched.to_string(),
-            false => format!("watch: there is more after these {limit} lines (--watch-limit)"),
+        let line = if goes_on {
+            watched.to_string()
+        } else {
+            format!("watch: there is more after these {limit} lines (--watch-limit)")
         };
         writeln!(io::stderr(), "{line}").is_ok() && goes_on
     });

@@ -9,8 +9,6 @@
 //! WARP_NCU_CSV=ncu.csv WARP_COMMIT=… T --exact record_from_nsight_compute --nocapture
 //! ```
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -74,6 +74,9 @@ fn sources(src: &Path) -> Sources {
     while let Some(dir) = pending.pop() {
         for entry in fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
+            if path.file_stem().is_some_and(|stem| stem == "tests") {
+                continue;
+            }
             if path.is_dir() {
                 pending.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {

@@ -8,9 +8,7 @@
 //! WARP_NCU_CSV=ncu.csv WARP_NCU_TOOL="Nsight Compute 2025.3" WARP_DATE=2026-11-25 WARP_COMMIT=… \
 //!     T --ignored --exact record_from_nsight_compute
 //! ```
-//! The last writes `records/nvidia-h200-ncu.csv`, or that of an H100, without the names of machines and users that Nsight Compute adds.
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
+//! The last writes `records/nvidia-h100-ncu.csv`, or that of another card, without the names of machines and users that Nsight Compute adds.
 use std::env;
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The choice of tiles, against the times of each on an H200 (`examples/sweep.rs`).
+//! The choice of tiles, against the times of each on an H200 (`records/nvidia-h200-sweep.json`).
 
 use std::path::Path;
 

@@ -12,8 +12,6 @@
 //! ```
 //! The last writes `records/nvidia-h200-timeline.csv`, or that of another GPU: for each program how long kernels ran, copies, both at
 //! once, or nothing, from its first piece of work on the GPU to the end of its last.
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::env;
 use std::fmt::Write as _;
 use std::fs;

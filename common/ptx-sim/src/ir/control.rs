@@ -75,10 +75,20 @@ pub(crate) struct Call {
 
 impl Call {
     pub(super) fn note(&self, facts: &mut Facts) {
+        if let Callee::Indirect(row) = self.callee {
+            facts.read([row]);
+        }
         for place in &self.args {
             match place {
                 Place::Row { row, .. } => _ = facts.read([*row]),
                 Place::Predicate(predicate) => _ = facts.test([*predicate]),
+                Place::Memory(_) => {}
+            }
+        }
+        for place in &self.results {
+            match place {
+                Place::Row { row, .. } => _ = facts.write([*row]),
+                Place::Predicate(predicate) => _ = facts.set([*predicate]),
                 Place::Memory(_) => {}
             }
         }

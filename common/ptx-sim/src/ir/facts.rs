@@ -85,8 +85,8 @@ macro_rules! note_operand {
 /// An operation stands in a group of its class: `computes` if it only computes registers from registers, lane by lane,
 /// otherwise `acts`; with floating-point operations per lane, if it has any. Its fields are operands (`read` and
 /// `write`: registers; `test` and `set`: predicates; `read_of(…)`: a type that has the register's row) or something else
-/// of it (`is(…)`). An operation with a struct of
-/// its own names the function that notes the operands: `Load(access: Box<Access>) => Access::loads`.
+/// of it (`is(…)`). An operation with a struct of its own names the function that notes the operands:
+/// `Load(access: Box<Access>) => Access::note_load`.
 macro_rules! operations {
     (
         $(#[$attribute:meta])*

@@ -44,7 +44,7 @@ operations! {
         computes Other {
             Mov32 { d: write, a: read };
             Mov64 { d: write, a: read };
-            Special { d: write, what: is(Special), wide: is(bool) };
+            Special { d: write, register: is(Special), wide: is(bool) };
             /// The address of something in the frame's local memory, in the local space.
             FrameAddress { d: write, offset: is(u32), wide: is(bool) };
             /// Bits of `a` from `shift` on, `mask` wide: unpacking (`mov.b32 {lo, hi}, a`).

@@ -109,7 +109,7 @@ pub(crate) struct ObjectQuery {
     pub handle: R,
     /// `suq`
     pub surface: bool,
-    pub what: ObjectProperty,
+    pub property: ObjectProperty,
 }
 
 impl ObjectQuery {

@@ -78,7 +78,7 @@ impl Class {
     }
 }
 
-/// Class of an instruction.
+/// Class and floating-point operations of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     pub class: Class,

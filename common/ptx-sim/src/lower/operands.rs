@@ -185,9 +185,9 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     /// A special register, or the address of a variable or function.
     pub(super) fn named_value(&mut self, name: &'a str, offset: i64, wide: bool) -> Lower<R> {
-        if let Some(what) = special(name) {
+        if let Some(register) = special(name) {
             let d = self.temporary(wide);
-            self.emit_unguarded(Op::Special { d, what, wide });
+            self.emit_unguarded(Op::Special { d, register, wide });
             return Ok(d);
         }
         if let Some(part) = name.strip_prefix("%reserved_smem_offset_") {
@@ -328,9 +328,9 @@ impl<'a> FunctionLowering<'_, 'a> {
                     let wide = rows_of(ty) == 2;
                     let elements = ["x", "y", "z", "w"].iter().take(count);
                     let specials = elements.filter_map(|element| special(&format!("{name}.{element}")));
-                    let rows = specials.map(|what| {
+                    let rows = specials.map(|register| {
                         let d = self.temporary(wide);
-                        self.emit_unguarded(Op::Special { d, what, wide });
+                        self.emit_unguarded(Op::Special { d, register, wide });
                         d
                     });
                     Ok(rows.collect())

@@ -3,8 +3,6 @@
 //! A correct kernel computes the expected result and has no finding, whenever its copies are made. A wrong one has a finding of
 //! the right kind, even if its result is right.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("../kernels/async.ptx");

@@ -1,7 +1,5 @@
 //! Blocks of a cluster: the results of each kernel of `kernels/clusters.cu`, and the sanitiser's findings in it.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("../kernels/clusters.ptx");

@@ -1,7 +1,5 @@
 //! `malloc` and `free` of kernels: every kernel of `kernels/heap.cu`, correct and wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{
     Arg, Device, DeviceConfig, DevicePtr, Fault, FaultKind, HEAP_BYTES, LaunchConfig, LaunchError, MemoryError, Module,
     Observe, TraceRequest,

@@ -1,8 +1,6 @@
 //! Idioms of cooperation that occur in practice: `kernels/idioms.cu` has each with a twin that is wrong. The sanitiser
 //! passes the first and reports the second.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("../kernels/idioms.ptx");

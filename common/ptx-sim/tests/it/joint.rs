@@ -1,8 +1,6 @@
 //! Grids of several devices that run together: the results of each kernel of `kernels/joint.cu`, and the races between devices
 //! that the sanitiser finds.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{
     Arg, Device, DeviceConfig, DevicePtr, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, Module, Observation,
     Observe,

@@ -1,7 +1,5 @@
 //! `setmaxnreg`: warps trade registers, and wait for them; and waits that are known at once to be endless.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 /// Launches one block of a kernel with that body.

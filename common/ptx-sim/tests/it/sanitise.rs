@@ -1,7 +1,5 @@
 //! Findings of the sanitiser, and correct code without any: every kernel of `kernels/sanitise.cu`.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("../kernels/sanitise.ptx");
@@ -404,4 +402,27 @@ fn a_barrier_does_not_order_writes_of_threads_that_left_before() {
     let reads_later = format!("bar.sync 0; {reads_the_last}");
     assert_eq!(findings("", &reads_later).len(), 1);
     assert_eq!(findings("bar.sync 0; st.shared.u32 [%r3], %r2;", &reads_later).len(), 1);
+}
+
+#[test]
+fn a_call_overwrites_the_register_of_its_result() {
+    let findings = |call: &str| {
+        let ptx = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n\
+             .func (.reg .u32 %out) five() {{ mov.u32 %out, 5; ret; }}\n\
+             .visible .entry k() {{\n.reg .b32 %r<3>; .reg .b64 %rd<2>; .reg .pred %p<2>; .shared .align 4 .b8 tile[8];\n\
+             P: .callprototype (.reg .u32 _) _ ();\n\
+             ld.shared.u32 %r1, [tile]; {call} setp.eq.u32 %p1, %r1, 5; @%p1 st.shared.u32 [tile+4], %r1; ret;\n}}\n"
+        );
+        let device = device();
+        let kernel = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap().kernel("k").unwrap();
+        match kernel.launch(&LaunchConfig::default(), &[]) {
+            Ok(_) => Vec::new(),
+            Err(LaunchError::Findings(findings)) => findings,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(findings("").iter().map(|found| found.kind).collect::<Vec<_>>(), [FaultKind::UninitialisedRead]);
+    assert!(findings("call (%r1), five;").is_empty());
+    assert!(findings("mov.u64 %rd1, five; call (%r1), %rd1, P;").is_empty());
 }

@@ -1,7 +1,5 @@
 //! The small debugger: its reports match the kernel's work.
 
-#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,5 @@
 //! Products of warpgroups: the results of each kernel of `kernels/wgmma.cu`, and the sanitiser's findings in it.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("../kernels/wgmma.ptx");

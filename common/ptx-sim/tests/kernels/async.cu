@@ -1,6 +1,6 @@
 // Asynchronous copies and tensor cores of Hopper: kernels with one mistake each, and right ones that come close to it.
 //
-// `tests/async.rs` launches all of them with 128 threads and says what the sanitiser is to find. A comment `// WRONG` stands at
+// `tests/it/asynchrony.rs` launches all of them with 128 threads and says what the sanitiser is to find. A comment `// WRONG` stands at
 // the line of the mistake, which is not always the line of the finding.
 
 typedef unsigned long long u64;

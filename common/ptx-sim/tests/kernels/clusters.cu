@@ -1,6 +1,6 @@
 // Blocks of a cluster that reach into each other's shared memory. Each kernel that is right has twins that are wrong.
 //
-// Threads and blocks are as `tests/clusters.rs` launches them: 64 threads, a one-dimensional grid, clusters of 2 to 8 blocks.
+// Threads and blocks are as `tests/it/clusters.rs` launches them: 64 threads, a one-dimensional grid, clusters of 2 to 8 blocks.
 
 #define THREADS 64
 

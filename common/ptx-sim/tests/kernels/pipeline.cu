@@ -1,6 +1,6 @@
 // A product as Hopper likes it: a warp copies tiles of A and B by tensor maps, a warpgroup multiplies them by wgmma, and mbarriers
 // tell them when a stage is full and when it is empty. For the pictures of the asynchronous work. `pipeline.ptx` is this file,
-// compiled by `compile.py`; `tests/trace.rs` launches it with 160 threads: warps 0 to 3 multiply, warp 4 copies.
+// compiled by `compile.py`; `tests/it/trace/` launches it with 160 threads: warps 0 to 3 multiply, warp 4 copies.
 
 typedef unsigned long long u64;
 typedef unsigned u32;

@@ -1,5 +1,5 @@
 // Products of a warpgroup by wgmma, m64n8k16 of f16. `right` is right, and so are the kernels named after what they do; each of the
-// others makes the mistake that it is named after. As `tests/wgmma.rs` launches them: 128 threads, in `warps_differ` 256.
+// others makes the mistake that it is named after. As `tests/it/wgmma.rs` launches them: 128 threads, in `warps_differ` 256.
 
 #include <cuda_fp16.h>
 

@@ -43,20 +43,20 @@ impl Planner<'_> {
         let cores = self.cores_of(Precision::F16).filter(|_| !self.wanted.is_mixed());
         let (Some(cores), [input]) = (cores, &self.inputs[..]) else { return Ok(()) };
         let (&[rows, columns], None) = (&input.shape[..], input.last()) else { return Ok(()) };
-        let from = Operand { source: Source::Input(0), shape: input.shape.clone() };
+        let from = LaunchOperand { source: LaunchSource::Input(0), shape: input.shape.clone() };
         let place = self.push_channels_last(&cores, from, cores.rows(rows, columns));
         self.inputs[0].places.push(place);
         self.inputs[0].rows = true;
         Ok(())
     }
 
-    fn push_channels_last(&mut self, cores: &Cores, from: Operand, form: Form) -> Place {
+    fn push_channels_last(&mut self, cores: &Cores, from: LaunchOperand, form: Form) -> Place {
         let kernel = Conversion::ChannelsLast(cores.convert.clone());
         self.push(Description::conversion("for tensor cores"), kernel, from, None, form)
     }
 
     /// The value in planes of f32, as phase 3 wants it.
-    pub(super) fn planes(&mut self, operand: &Operand) -> Result<Operand> {
+    pub(super) fn planes(&mut self, operand: &Operand) -> Result<LaunchOperand> {
         let value = self.value(operand.source);
         if value.column.is_some() {
             return Err(Error::Invalid("a value of a plan is a part of another".to_owned()));
@@ -80,11 +80,16 @@ impl Planner<'_> {
             }
             _ => return Err(nowhere()),
         };
-        Ok(Operand { source, shape: operand.shape.clone() })
+        Ok(LaunchOperand { source, shape: operand.shape.clone() })
     }
 
     /// The value channels last in this form; `None` if it is there with other channels.
-    pub(super) fn channels_last(&mut self, cores: &Cores, operand: &Operand, form: &Form) -> Result<Option<Operand>> {
+    pub(super) fn channels_last(
+        &mut self,
+        cores: &Cores,
+        operand: &Operand,
+        form: &Form,
+    ) -> Result<Option<LaunchOperand>> {
         let place = match self.image_last(cores, operand)? {
             Some(place) if place.form == *form => place,
             None if self.value(operand.source).shape == operand.shape && operand.shape.len() == 4 => {
@@ -135,17 +140,14 @@ impl Planner<'_> {
     }
 
     /// `from` in the type and with the channels of `form`, each value times `factor`.
-    fn recast(&mut self, from: Operand, form: Form, factor: f32) -> Result<Place> {
-        let kernels = match &self.recast {
-            Some(loaded) => loaded.clone(),
-            None => self.recast.insert(Recast::load(self.device)?).clone(),
-        };
+    fn recast(&mut self, from: LaunchOperand, form: Form, factor: f32) -> Result<Place> {
+        let kernels = loaded(&mut self.recast, || Recast::load(self.device))?;
         let description = Description::conversion(format!("to {}", form.element));
         Ok(self.push(description, Conversion::Type(kernels, factor), from, None, form))
     }
 
     /// The value in bytes or 8-bit floats, channels last, in units of `step`: an image, or rows as images of one pixel.
-    pub(super) fn narrow(&mut self, operand: &Operand, element: ElementType, step: f32) -> Result<Operand> {
+    pub(super) fn narrow(&mut self, operand: &Operand, element: ElementType, step: f32) -> Result<LaunchOperand> {
         let in_mixed = self.wanted.is_mixed();
         let value = self.value(operand.source);
         let channels = operand.shape.get(1).copied().unwrap_or(0);
@@ -181,8 +183,7 @@ impl Planner<'_> {
                 }
             }
         };
-        let is_f16 =
-            matches!(from.source, Source::Node(launch) if self.launches[launch].form.element == ElementType::F16);
+        let is_f16 = matches!(from.source, LaunchSource::Launch(launch) if self.launches[launch].form.element == ElementType::F16);
         let place = match &self.in_bytes {
             Some(in_bytes) if element == ElementType::I8 && is_f16 && from.shape == form.shape => {
                 let kernel = Conversion::Bytes(in_bytes.kernels.clone(), step);

@@ -130,7 +130,7 @@ impl Planner<'_> {
         let tile = tile.map_err(Refusal::ByKernel)?;
         let x = match &rows {
             Rows::Planes => self.planes(&node.x)?,
-            Rows::Pixels(place) => Operand { source: place.source, shape: pixels(place, [count, columns]) },
+            Rows::Pixels(place) => LaunchOperand { source: place.source, shape: pixels(place, [count, columns]) },
             Rows::Narrow(step) => self.narrow(&node.x, ElementType::F8E4M3, *step)?,
         };
         let form = match (&rows, &x.shape[..]) {

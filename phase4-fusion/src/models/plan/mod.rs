@@ -14,7 +14,14 @@
 //! | `rank_sum` | sums over ranks, where a pass waits for those of other devices |
 //! | `single` | planes of f32: every node that the others refuse |
 //!
-//! To add a kernel, write its type and its choice in the family's file; a new family has an arm in `Planner::launches_of` beside.
+//! # Adding a kernel
+//! 1. Its launcher, a type that loads and queues it, stands outside this folder (`gemm`, `conv`, `nhwc` …), with its trial.
+//! 2. Its family's file gets a type that implements [`PlannedKernel`], and the choice: which nodes it takes, and a
+//!    [`Refusal`] for the others. `launches_of` tries families in order; a new one is a file, and an arm there.
+//! 3. If it takes operations that no launch took before, `fuse` learns to gather them: `EpilogueSpec` says what may follow a
+//!    product.
+//!
+//! `--explain` and the test of a model's plan then show it.
 
 mod attention;
 mod convolution;
@@ -52,7 +59,7 @@ pub use self::rank_sum::{Finish, RankSum};
 use self::refusal::Refusal;
 pub use self::running::{Running, WithInputs};
 pub use self::value::Edge;
-use self::value::{Form, Place, PlacedValue};
+use self::value::{Form, LaunchOperand, LaunchSource, Place, PlacedValue};
 use super::int8::{self, Scales};
 use super::{Arithmetic, fuse};
 use crate::attention::{Attention, Products, Tuned as TunedAttention};
@@ -72,8 +79,8 @@ mod prelude {
     pub(super) use super::launch::{Call, Description, PlannedKernel, bytes_of, names};
     pub(super) use super::product::{Added, ColumnRange, Product};
     pub(super) use super::refusal::{Choice, Refusal, Refused};
-    pub(super) use super::value::{Form, Place, PlacedValue};
-    pub(super) use super::{Cores, Planner};
+    pub(super) use super::value::{Form, LaunchOperand, LaunchSource, Place, PlacedValue};
+    pub(super) use super::{Cores, Planner, loaded};
     pub(super) use crate::models::fuse::{Addition, EpilogueSpec};
     pub(super) use crate::models::runner::Flowing;
 }
@@ -298,6 +305,14 @@ impl Plan {
     }
 }
 
+/// The kernels in `slot`, which are loaded when they are used first.
+fn loaded<K: Clone>(slot: &mut Option<K>, load: impl FnOnce() -> Result<K>) -> Result<K> {
+    if let Some(kernels) = slot {
+        return Ok(kernels.clone());
+    }
+    Ok(slot.insert(load()?).clone())
+}
+
 /// Kernels for tensor cores.
 struct Cores {
     precision: Precision,
@@ -405,7 +420,7 @@ impl<'d> Planner<'d> {
         };
         let attends =
             |node: &Node| matches!(node.operations[..], [Operation::Attention { .. }]).then_some(node.x.source);
-        let given = |(number, edge)| PlacedValue::given(edge, Source::Input(number));
+        let given = |(number, edge)| PlacedValue::given(edge, LaunchSource::Input(number));
         Ok(Planner {
             device,
             unfused: Unfused::new(device),
@@ -439,8 +454,8 @@ impl<'d> Planner<'d> {
         &mut self,
         description: Description,
         kernel: impl PlannedKernel + 'static,
-        x: Operand,
-        with: Option<Operand>,
+        x: LaunchOperand,
+        with: Option<LaunchOperand>,
         form: Form,
     ) -> Place {
         self.push_work(description, Work::Kernel(Box::new(kernel)), x, with, form)
@@ -450,14 +465,14 @@ impl<'d> Planner<'d> {
         &mut self,
         description: Description,
         work: Work,
-        x: Operand,
-        with: Option<Operand>,
+        x: LaunchOperand,
+        with: Option<LaunchOperand>,
         form: Form,
     ) -> Place {
         let Description { layers, why, kind, flops } = description;
         let kernel = work.kernel();
         let columns = kernel.and_then(PlannedKernel::columns_read);
-        let all = |operand: &Operand| operand.shape.iter().product::<usize>();
+        let all = |operand: &LaunchOperand| operand.shape.iter().product::<usize>();
         let of_with = with.as_ref().map_or(0, |with| {
             let values = columns.map_or_else(|| all(with), |columns| with.shape[0] * columns);
             values * self.size_of(with.source)
@@ -465,9 +480,9 @@ impl<'d> Planner<'d> {
         let parameters = kernel.map_or(0, PlannedKernel::parameter_bytes);
         let bytes = (all(&x) * self.size_of(x.source) + of_with) as u64 + form.bytes() + parameters;
         let (kernel, node, format) = (work.name(), self.nodes.len(), self.format());
-        let place = Place { form: form.clone(), source: Source::Node(self.launches.len()) };
+        let place = Place { form: form.clone(), source: LaunchSource::Launch(self.launches.len()) };
         self.launches.push(Launch { layers, kernel, why, bytes, flops, format, node, kind, form, work });
-        self.operands.push(Operands { x, with });
+        self.operands.push(Operands { x: x.into(), with: with.map(Operand::from) });
         place
     }
 
@@ -487,11 +502,11 @@ impl<'d> Planner<'d> {
     }
 
     /// Bytes of a value that a launch reads.
-    fn size_of(&self, source: Source) -> usize {
+    fn size_of(&self, source: LaunchSource) -> usize {
         match source {
             // The first place of an input is where the caller has put it.
-            Source::Input(number) => self.inputs[number].places[0].form.element.size(),
-            Source::Node(launch) => self.launches[launch].form.element.size(),
+            LaunchSource::Input(number) => self.inputs[number].places[0].form.element.size(),
+            LaunchSource::Launch(launch) => self.launches[launch].form.element.size(),
         }
     }
 
@@ -541,6 +556,6 @@ impl<'d> Planner<'d> {
             Some(Place { form, source }) => (source, Edge { shape: output.shape.clone(), rows, form }),
             None => (self.planes(output)?.source, Edge::planes(&output.shape)),
         };
-        Ok((Operand { source, shape: edge.form.shape.clone() }, edge))
+        Ok((LaunchOperand { source, shape: edge.form.shape.clone() }.into(), edge))
     }
 }

@@ -66,7 +66,7 @@ impl Product {
 
 impl Planner<'_> {
     /// A value per image and channel in f32, and its columns.
-    pub(super) fn columns(&mut self, operand: &Operand) -> Result<(Operand, ColumnRange)> {
+    pub(super) fn columns(&mut self, operand: &Operand) -> Result<(LaunchOperand, ColumnRange)> {
         let value = self.value(operand.source);
         let count = value.shape.last().copied().unwrap_or(0);
         match (value.column, value.places.first()) {

@@ -66,7 +66,7 @@ impl Planner<'_> {
         operations: &[Operation],
         form: &Form,
         with: Option<Operand>,
-    ) -> Result<Option<(Finish, Option<Operand>)>> {
+    ) -> Result<Option<(Finish, Option<LaunchOperand>)>> {
         let spec = EpilogueSpec::of(operations).ok().filter(|_| form.format == MemoryFormat::Nhwc);
         let Some(EpilogueSpec { norm: Some(norm), activation, addition }) = spec else { return Ok(None) };
         let image = match (addition, with, self.cores()) {

@@ -137,8 +137,8 @@ struct Chain<'n> {
     operations: &'n [Operation],
     /// Their names, with those of operations that were folded.
     layers: String,
-    x: &'n Operand,
-    with: Option<Operand>,
+    x: &'n LaunchOperand,
+    with: Option<LaunchOperand>,
 }
 
 impl Chain<'_> {
@@ -209,10 +209,7 @@ impl Planner<'_> {
         if let ([Operation::AddChannel], _) | ([_, Operation::Add | Operation::AddChannel], Some(_)) =
             (&operations[..], activated)
         {
-            let kernels = match &self.sums {
-                Some(loaded) => loaded.clone(),
-                None => self.sums.insert(planes::Pointwise::load(self.device)?).clone(),
-            };
+            let kernels = loaded(&mut self.sums, || planes::Pointwise::load(self.device))?;
             let kind = operations[operations.len() - 1].kind();
             let description = Description { kind, ..Description::of(&operations, "one pass") };
             let kernel = Sum { kernels, activation: activated.unwrap_or_default(), range };
@@ -220,7 +217,7 @@ impl Planner<'_> {
         }
         for operation in operations {
             let with = with.clone().filter(|_| operation.takes_two());
-            let shape_only = |operand: &Operand| Tensor::shape_only(&operand.shape);
+            let shape_only = |operand: &LaunchOperand| Tensor::shape_only(&operand.shape);
             shape = operation.output_shape(&shape_only(&x), with.as_ref().map(shape_only).as_ref())?;
             let why = std::mem::replace(&mut why, "not in that epilogue".to_owned());
             let flops = flops(&operation, &shape);
@@ -235,10 +232,7 @@ impl Planner<'_> {
     /// A convolution with the operations that follow it; `None` if only a step without an epilogue takes it.
     fn conv_f32(&mut self, chain: Chain<'_>) -> Result<Option<Place>> {
         let Operation::Conv2d { weight, bias, params } = &chain.operations[0] else { return Ok(None) };
-        let kernels = match &self.f32 {
-            Some(loaded) => loaded.clone(),
-            None => self.f32.insert(Arc::new(conv::Tuned::load(self.device)?)).clone(),
-        };
+        let kernels = loaded(&mut self.f32, || Ok(Arc::new(conv::Tuned::load(self.device)?)))?;
         let (stream, image) = (self.device.stream(), Tensor::shape_only(&chain.x.shape));
         let choice = match kernels.choice(&stream, &image, weight, *params, true) {
             Ok(choice) => choice,
@@ -267,10 +261,7 @@ impl Planner<'_> {
     fn linear_f32(&mut self, chain: Chain<'_>) -> Result<Option<Place>> {
         let Operation::Linear { weight, bias } = &chain.operations[0] else { return Ok(None) };
         let (&[rows, inputs], outputs) = (&chain.x.shape[..], weight.shape()[0]) else { return Ok(None) };
-        let kernels = match &self.gemm_f32 {
-            Some(loaded) => loaded.clone(),
-            None => self.gemm_f32.insert(gemm::Tuned::load(self.device)?).clone(),
-        };
+        let kernels = loaded(&mut self.gemm_f32, || gemm::Tuned::load(self.device))?;
         let form = Form::planes(&[rows, outputs]);
         let why = kernels.explain([rows, outputs, inputs], gemm::Layout::Transposed);
         let description = chain.describe(why, &form.shape);

@@ -70,17 +70,43 @@ impl Edge {
     }
 }
 
+/// Where a launch finds an operand. A [`Source`] names a value of the graph; this, a place in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaunchSource {
+    Input(usize),
+    /// The result of an earlier launch.
+    Launch(usize),
+}
+
+/// An operand of a launch, seen in a shape.
+#[derive(Clone, Debug)]
+pub(super) struct LaunchOperand {
+    pub(super) source: LaunchSource,
+    pub(super) shape: Vec<usize>,
+}
+
+impl From<LaunchOperand> for Operand {
+    /// As an operand of a step, where each launch is one.
+    fn from(LaunchOperand { source, shape }: LaunchOperand) -> Operand {
+        let source = match source {
+            LaunchSource::Input(number) => Source::Input(number),
+            LaunchSource::Launch(number) => Source::Node(number),
+        };
+        Operand { source, shape }
+    }
+}
+
 /// One of the forms in which a value exists, and the input or launch that it comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) form: Form,
-    pub(super) source: Source,
+    pub(super) source: LaunchSource,
 }
 
 impl Place {
     /// All of it, as it lies.
-    pub(super) fn operand(&self) -> Operand {
-        Operand { source: self.source, shape: self.form.shape.clone() }
+    pub(super) fn operand(&self) -> LaunchOperand {
+        LaunchOperand { source: self.source, shape: self.form.shape.clone() }
     }
 }
 
@@ -99,16 +125,16 @@ pub(super) struct PlacedValue {
 impl PlacedValue {
     /// In f32, as the graph has it.
     pub(super) fn planes(place: Place) -> PlacedValue {
-        PlacedValue { shape: place.form.shape.clone(), rows: false, places: vec![place], column: None }
+        PlacedValue::image(place.form.shape.clone(), place)
     }
 
     /// The caller's.
-    pub(super) fn given(Edge { shape, rows, form }: &Edge, source: Source) -> PlacedValue {
+    pub(super) fn given(Edge { shape, rows, form }: &Edge, source: LaunchSource) -> PlacedValue {
         let place = Place { form: form.clone(), source };
         PlacedValue { shape: shape.clone(), rows: *rows, places: vec![place], column: None }
     }
 
-    /// An image with its pixels' channels side by side.
+    /// An image, or a value in planes, of this shape in the graph.
     pub(super) fn image(shape: Vec<usize>, place: Place) -> PlacedValue {
         PlacedValue { shape, rows: false, places: vec![place], column: None }
     }

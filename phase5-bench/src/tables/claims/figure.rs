@@ -51,7 +51,7 @@ impl Figure {
     }
 }
 
-/// What a term makes of two figures.
+/// Operator of a term on two figures.
 type Operator = fn(f64, f64) -> f64;
 
 /// The figures of a claim, in a run.

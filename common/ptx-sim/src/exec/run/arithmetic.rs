@@ -111,7 +111,7 @@ pub(crate) fn special<M: Monitor>(
     context: &Context<'_, '_, M>,
     rows: Rows,
     d: R,
-    what: Special,
+    register: Special,
     wide: bool,
     mask: u32,
     clock: u64,
@@ -126,7 +126,7 @@ pub(crate) fn special<M: Monitor>(
             rows.set(d, mask, values);
         }
     };
-    let value = match what {
+    let value = match register {
         Special::Tid(at) => return by_lane(warp.threads.get(usize::from(at)).copied().unwrap_or_default()),
         Special::LaneId => return by_lane(each(|lane| lane as u32)),
         Special::LanemaskEq => return by_lane(each(|lane| 1 << lane)),

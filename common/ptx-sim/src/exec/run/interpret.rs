@@ -152,9 +152,9 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::Mov64 { d, a } => rows.wide1(*d, *a, active, |a| a),
-            Op::Special { d, what, wide } => {
+            Op::Special { d, register, wide } => {
                 let clock = warp.clock + u64::from(executed);
-                special(&context!(), rows, *d, *what, *wide, active, clock);
+                special(&context!(), rows, *d, *register, *wide, active, clock);
             }
             Op::FrameAddress { d, offset, wide } => {
                 let address = split.frame.local + offset;

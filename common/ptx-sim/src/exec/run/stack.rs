@@ -35,9 +35,12 @@ impl Warp {
         let function = &launch.program.functions[frame.function as usize];
         let (Some(end), rows) = (function.stack, self.frame_rows(frame)) else { return Ok(0) };
         let allocated = rows.get(end);
-        let set = |rows: Rows, d: R, values: [u32; 32]| match stack.wide {
-            true => rows.set64(d, mask, each(|lane| u64::from(values[lane]))),
-            false => rows.set(d, mask, values),
+        let set = |rows: Rows, d: R, values: [u32; 32]| {
+            if stack.wide {
+                rows.set64(d, mask, each(|lane| u64::from(values[lane])));
+            } else {
+                rows.set(d, mask, values);
+            }
         };
         match stack.op {
             StackOp::Alloca { d, size, align } => {

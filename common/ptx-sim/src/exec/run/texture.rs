@@ -168,7 +168,7 @@ pub(crate) fn query<M: Monitor>(
         let value = match found {
             Ok(object) => {
                 let [width, height, depth] = object.extent.size();
-                match query.what {
+                match query.property {
                     ObjectProperty::Width => width,
                     ObjectProperty::Height => height,
                     ObjectProperty::Depth => depth,

@@ -248,7 +248,7 @@ impl Sanitiser {
         describe: impl Fn(u64) -> String,
     ) {
         let other = |record: Record| Earlier {
-            what: super::sanitise::what(record),
+            what: super::sanitise::access_name(record),
             thread: u64::from(record[0]) - 1,
             pc: (record[2] >> FLAGS) as usize,
         };

@@ -27,12 +27,6 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.plain(m, op)
     }
 
-    /// Emits an operation without operands; `modifiers` change nothing here.
-    pub(super) fn plain_with(&mut self, m: &mut Modifiers<'_>, modifiers: &[&str], op: Op) -> Lower<()> {
-        m.ignore(modifiers);
-        self.plain(m, op)
-    }
-
     pub(super) fn setmaxnreg(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let increases = m.flag("inc");
         m.ignore(&["dec", "sync", "aligned", "u32"]);
@@ -164,8 +158,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             m.flag("sync");
             m.finish()?;
             let members = Some(self.src(operand(ops, 0)?, Scalar::B32)?);
-            self.emit(Op::Together(Box::new(Together { members, op: TogetherOp::Sync })));
-            return Ok(());
+            return self.together(members, TogetherOp::Sync);
         }
         if m.flag("cluster") {
             let releases = !m.flag("relaxed");

@@ -11,11 +11,20 @@ use crate::scalar::{LaneFn, Mode, Scalar};
 pub(super) const UNUSED: R = R::MAX;
 
 impl<'a> FunctionLowering<'_, 'a> {
+    /// Emits an operation without operands.
     pub(super) fn plain(&mut self, m: &Modifiers<'_>, op: Op) -> Lower<()> {
         m.finish()?;
         self.emit(op);
         Ok(())
     }
+
+    /// [`Self::plain`] of an instruction whose `modifiers` change nothing here.
+    pub(super) fn plain_with(&mut self, m: &mut Modifiers<'_>, modifiers: &[&str], op: Op) -> Lower<()> {
+        m.ignore(modifiers);
+        self.plain(m, op)
+    }
+
+    /// Emits an operation that the lanes of `members` execute together; `None`: all live ones.
     pub(super) fn together(&mut self, members: Option<R>, op: TogetherOp) -> Lower<()> {
         self.emit(Op::Together(Box::new(Together { members, op })));
         Ok(())

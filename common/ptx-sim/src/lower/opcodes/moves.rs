@@ -69,9 +69,9 @@ impl<'a> FunctionLowering<'_, 'a> {
                 let d = self.dst(d, ty)?;
                 // A special register of 32 bits goes into a wider one zero-extended, and the other way truncated.
                 if let Operand::Name(name) = a
-                    && let Some(what) = special(name)
+                    && let Some(register) = special(name)
                 {
-                    self.emit(Op::Special { d, what, wide: ty.size() == 8 });
+                    self.emit(Op::Special { d, register, wide: ty.size() == 8 });
                     return Ok(());
                 }
                 let a = self.src(a, ty)?;

@@ -177,7 +177,7 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     pub(super) fn object_query(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let surface = name == "suq";
-        let what = m.one(|name| {
+        let property = m.one(|name| {
             Some(match name {
                 "width" => ObjectProperty::Width,
                 "height" => ObjectProperty::Height,
@@ -190,11 +190,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         });
         m.flag("b32");
         m.finish()?;
-        let Some(what) = what else { return invalid("a query asks for something") };
+        let Some(property) = property else { return invalid("a query asks for something") };
         let [d, handle] = ops else { return invalid("a query takes a destination and an object") };
         let d = self.dst(d, Scalar::B32)?;
         let handle = self.handle(handle)?;
-        self.emit(Op::Query(Box::new(ObjectQuery { d, handle, surface, what })));
+        self.emit(Op::Query(Box::new(ObjectQuery { d, handle, surface, property })));
         Ok(())
     }
 

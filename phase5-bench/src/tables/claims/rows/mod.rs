@@ -21,21 +21,19 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    fn new(text: impl Into<String>, claimed: impl Into<String>, page: &'static str) -> Claim {
-        let (rule, why) = (Rule::Amounts(Vec::new(), &[]), Why::Always(""));
-        Claim { text: text.into(), claimed: claimed.into(), page, figures: Vec::new(), measured: "", rule, why }
+    fn new(
+        text: impl Into<String>,
+        claimed: impl Into<String>,
+        page: &'static str,
+        measured: &'static str,
+        rule: Rule,
+    ) -> Claim {
+        let (text, claimed, why) = (text.into(), claimed.into(), Why::Always(""));
+        Claim { text, claimed, page, figures: Vec::new(), measured, rule, why }
     }
 
     fn figures(self, figures: Vec<(&'static str, Figure)>) -> Claim {
         Claim { figures, ..self }
-    }
-
-    fn measured(self, measured: &'static str) -> Claim {
-        Claim { measured, ..self }
-    }
-
-    fn rule(self, rule: Rule) -> Claim {
-        Claim { rule, ..self }
     }
 
     fn why(self, why: Why) -> Claim {

@@ -318,9 +318,12 @@ impl Sanitiser {
                     rows >> row & 1 == 1 && !is_written(row, from as u64, bytes)
                 };
                 // Lane l has elements 2·(l % 4) and the next of row l / 4; transposed, of column l / 4.
-                let lanes = mask_of(|lane| match moves.transposed {
-                    false => unset(lane / 4, 4 * (lane % 4), 4),
-                    true => (0..2).any(|next| unset(2 * (lane % 4) + next, 2 * (lane / 4), 2)),
+                let lanes = mask_of(|lane| {
+                    if moves.transposed {
+                        (0..2).any(|next| unset(2 * (lane % 4) + next, 2 * (lane / 4), 2))
+                    } else {
+                        unset(lane / 4, 4 * (lane % 4), 4)
+                    }
                 });
                 let problem = || Problem { lanes, ..unwritten_problem(visit, rows) };
                 let name = (block, at.warp, frame, d);

@@ -52,7 +52,8 @@ const MAX_DOUBTFUL_READS: usize = 16;
 /// Bytes of host memory of one, with its words.
 const DOUBTFUL_BYTES: u64 = 512;
 
-pub(crate) fn what(record: Record) -> &'static str {
+/// Kind of the recorded access, in words.
+pub(crate) fn access_name(record: Record) -> &'static str {
     if record[2] & PRODUCT != 0 {
         return super::wgmma_checks::PRODUCT_NAME;
     }

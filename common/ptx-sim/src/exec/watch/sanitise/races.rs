@@ -1,7 +1,7 @@
 //! Races: accesses of the same bytes that nothing orders.
 
 use super::access::is_swap;
-use super::{DOUBTFUL_BYTES, Sanitiser, what};
+use super::{DOUBTFUL_BYTES, Sanitiser, access_name};
 use crate::exec::state::handover::Handover;
 use crate::exec::state::launch::At;
 use crate::exec::state::place::{Kind, Place, Visit};
@@ -253,7 +253,7 @@ pub(super) fn race_problem(
         Kind::Copy => ASYNCHRONOUS_COPY,
     };
     let space = if kind == FaultKind::SharedRace { "shared" } else { "global" };
-    let earlier = what(with);
+    let earlier = access_name(with);
     let other = Earlier { what: earlier, thread: u64::from(with[0]) - 1, pc: (with[2] >> FLAGS) as usize };
     let message = format!("race in {space} memory: nothing orders this {now} after another thread's {earlier}");
     let message = if with[2] & PENDING != 0 {
