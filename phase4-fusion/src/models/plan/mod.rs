@@ -17,7 +17,7 @@
 //! # Adding a kernel
 //! 1. Its launcher, a type that loads and queues it, stands outside this folder (`gemm`, `conv`, `nhwc` …), with its trial.
 //! 2. Its family's file gets a type that implements [`PlannedKernel`], and the choice: which nodes it takes, and a
-//!    [`Refusal`] for the others. `launches_of` tries families in order; a new one is a file, and an arm there.
+//!    `Refusal` for the others. `launches_of` tries families in order; a new one is a file, and an arm there.
 //! 3. If it takes operations that no launch took before, `fuse` learns to gather them: `EpilogueSpec` says what may follow a
 //!    product.
 //!
