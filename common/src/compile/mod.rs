@@ -21,7 +21,7 @@ mod cache;
 mod current;
 mod edits;
 pub mod head;
-mod nvrtc;
+pub(crate) mod nvrtc;
 pub mod ptx;
 pub mod ship;
 mod source;
