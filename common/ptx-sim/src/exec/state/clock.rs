@@ -43,9 +43,20 @@ impl Known {
         }
     }
 
+    /// Whether joining `other` would change nothing.
+    fn contains(&self, other: &Self) -> bool {
+        let Some(finer) = self.shift.checked_sub(other.shift) else { return other.entries.is_empty() };
+        let mut mine = self.entries.iter().peekable();
+        other.entries.iter().all(|&(group, moment)| {
+            let group = group >> finer;
+            while mine.next_if(|(own, _)| *own < group).is_some() {}
+            mine.peek().is_some_and(|&&(own, known)| own == group && moment <= known)
+        })
+    }
+
     fn join(&mut self, other: &Self, limit: usize) {
-        if other.entries.is_empty() {
-            return;
+        if self.contains(other) {
+            return self.shrink(limit);
         }
         self.coarsen(other.shift);
         let finer = self.shift - other.shift;
@@ -142,9 +153,13 @@ impl Clock {
         Self { weight: Weight { tally: tally.clone(), bytes: 0 }, ..Self::default() }
     }
 
+    fn parts(&self) -> [&Known; 3] {
+        [&self.threads, &self.blocks, &self.strong]
+    }
+
     /// Reports the clock's current size to the tally.
     pub(crate) fn weigh(&mut self) {
-        let entries = [&self.threads, &self.blocks, &self.strong].map(|known| known.entries.capacity());
+        let entries = self.parts().map(|known| known.entries.capacity());
         let entry = size_of::<(u32, u32)>();
         self.weight.set((size_of::<Self>() + entries.iter().sum::<usize>() * entry) as u64);
     }
@@ -173,6 +188,12 @@ impl Clock {
         self.strong.raise(thread, moment, limit);
     }
 
+    /// Whether joining `other` would change nothing.
+    fn contains(&self, other: &Self, limit: usize) -> bool {
+        let contains = |(own, other): (&Known, &Known)| own.entries.len() <= limit && own.contains(other);
+        self.parts().into_iter().zip(other.parts()).all(contains)
+    }
+
     pub(crate) fn join(&mut self, other: &Self, limit: usize) {
         self.threads.join(&other.threads, limit);
         self.blocks.join(&other.blocks, limit);
@@ -189,7 +210,8 @@ pub(crate) fn join(clock: &mut SharedClock, other: &SharedClock, limit: usize) {
     match (clock.as_mut(), other) {
         (_, None) => {}
         (None, Some(_)) => clock.clone_from(other),
-        (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {}
+        (Some(own), Some(other)) if Arc::ptr_eq(own, other) || own.contains(other, limit) => {}
+        (Some(own), Some(other)) if other.contains(own, limit) => own.clone_from(other),
         (Some(own), Some(other)) => Arc::make_mut(own).join(other, limit),
     }
 }
