@@ -7,16 +7,6 @@ use crate::scalar::video::Video;
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cmp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoolOp {
     And,
     Or,

@@ -1,7 +1,7 @@
 //! The operations.
 
 use super::access::{Access, Atomic, CpAsync, Scope};
-use super::arithmetic::{BoolOp, Carry, Cmp, HalfMath, Map, Pack, SetpFull, Special, VideoInst};
+use super::arithmetic::{BoolOp, Carry, HalfMath, Map, Pack, SetpFull, Special, VideoInst};
 use super::bulk::{Bulk, CopyMap, ReplaceMap};
 use super::control::{Barrier, BrxIdx, Call, Stack};
 use super::facts::{Facts, note_operand, operand, operations};
@@ -10,6 +10,7 @@ use super::space::MemSpace;
 use super::texture::{ObjectQuery, SurfaceOp, TextureOp};
 use super::together::Together;
 use super::work::{Class, Work};
+use crate::scalar::Relation;
 
 /// A row: a register, an immediate or an address, relative to the frame.
 pub(crate) type R = u32;
@@ -105,10 +106,10 @@ operations! {
             ShrU64 { d: write, a: read, b: read };
             ShrS64 { d: write, a: read, b: read };
 
-            SetpU32 { cmp: is(Cmp), d: set, a: read, b: read };
-            SetpS32 { cmp: is(Cmp), d: set, a: read, b: read };
-            SetpU64 { cmp: is(Cmp), d: set, a: read, b: read };
-            SetpS64 { cmp: is(Cmp), d: set, a: read, b: read };
+            SetpU32 { cmp: is(Relation), d: set, a: read, b: read };
+            SetpS32 { cmp: is(Relation), d: set, a: read, b: read };
+            SetpU64 { cmp: is(Relation), d: set, a: read, b: read };
+            SetpS64 { cmp: is(Relation), d: set, a: read, b: read };
 
             /// `add.cc`, `addc`, `addc.cc`, `sub…`, `madc…`: the carry flag is one mask per warp.
             Carry(carry: Box<Carry>) => Carry::note;
@@ -133,7 +134,7 @@ operations! {
             SqrtF32 { d: write, a: read };
             MinF32 { d: write, a: read, b: read, ftz: is(bool) };
             MaxF32 { d: write, a: read, b: read, ftz: is(bool) };
-            SetpF32 { cmp: is(Cmp), d: set, a: read, b: read };
+            SetpF32 { cmp: is(Relation), d: set, a: read, b: read };
         }
         computes F64 (1 flops) {
             AddF64 { d: write, a: read, b: read };

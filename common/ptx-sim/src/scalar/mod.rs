@@ -23,7 +23,7 @@ mod testing;
 mod types;
 pub mod video;
 
-pub use compare::{Compare, CompareFn, compare};
+pub use compare::{Compare, CompareFn, Relation, compare};
 pub use convert::{SATFINITE, convert, pack_mode, pack_saturated};
 pub use float::{FloatOp, FloatProperty, float_op};
 pub use int::{CarryFn, CarryOp, IntOp, PrmtMode, carry_op, int_op};

@@ -1,6 +1,8 @@
 //! The video instructions (PTX ISA, "Scalar Video Instructions", "SIMD Video Instructions"): arithmetic on bytes and halves
 //! of 32-bit registers, with a second operation on a third operand.
 
+use super::Relation;
+
 /// First operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoOp {
@@ -17,7 +19,7 @@ pub enum VideoOp {
     /// `vavrg`: half of the sum, ties up.
     Average,
     /// `vset`: 1 or 0.
-    Set(VideoCompare),
+    Set(Relation),
     /// `vshl`, by at most 32 or modulo 32.
     Shl {
         /// `.wrap`
@@ -28,18 +30,6 @@ pub enum VideoOp {
         /// `.wrap`
         wrap: bool,
     },
-}
-
-/// Comparison of `vset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum VideoCompare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
 }
 
 /// The part of a register that an operand selects.
@@ -174,14 +164,7 @@ impl VideoOp {
                 let sum = a + b;
                 (if sum >= 0 { sum + 1 } else { sum }) >> 1
             }
-            Self::Set(compare) => i128::from(match compare {
-                VideoCompare::Eq => a == b,
-                VideoCompare::Ne => a != b,
-                VideoCompare::Lt => a < b,
-                VideoCompare::Le => a <= b,
-                VideoCompare::Gt => a > b,
-                VideoCompare::Ge => a >= b,
-            }),
+            Self::Set(relation) => i128::from(relation.holds(a, b)),
             Self::Shl { wrap } => a << distance(b, wrap),
             Self::Shr { wrap } => a >> distance(b, wrap),
         }

@@ -9,6 +9,7 @@ use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{each, lanes, lanes_where, mask_of};
+use crate::scalar::Relation;
 use crate::scalar::half::Half;
 
 #[inline(always)]
@@ -84,14 +85,19 @@ pub(crate) fn logic(op: BoolOp, a: u32, b: u32) -> u32 {
 
 /// The lanes for which the comparison holds, of registers that `value` reads.
 #[inline(always)]
-pub(crate) fn compare<T: Copy, V: PartialOrd>(cmp: Cmp, a: [T; 32], b: [T; 32], value: impl Fn(T) -> V) -> u32 {
-    match cmp {
-        Cmp::Eq => mask_of(|lane| value(a[lane]) == value(b[lane])),
-        Cmp::Ne => mask_of(|lane| value(a[lane]) != value(b[lane])),
-        Cmp::Lt => mask_of(|lane| value(a[lane]) < value(b[lane])),
-        Cmp::Le => mask_of(|lane| value(a[lane]) <= value(b[lane])),
-        Cmp::Gt => mask_of(|lane| value(a[lane]) > value(b[lane])),
-        Cmp::Ge => mask_of(|lane| value(a[lane]) >= value(b[lane])),
+pub(crate) fn compare<T: Copy, V: PartialOrd>(
+    relation: Relation,
+    a: [T; 32],
+    b: [T; 32],
+    value: impl Fn(T) -> V,
+) -> u32 {
+    match relation {
+        Relation::Eq => mask_of(|lane| value(a[lane]) == value(b[lane])),
+        Relation::Ne => mask_of(|lane| value(a[lane]) != value(b[lane])),
+        Relation::Lt => mask_of(|lane| value(a[lane]) < value(b[lane])),
+        Relation::Le => mask_of(|lane| value(a[lane]) <= value(b[lane])),
+        Relation::Gt => mask_of(|lane| value(a[lane]) > value(b[lane])),
+        Relation::Ge => mask_of(|lane| value(a[lane]) >= value(b[lane])),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid, unsupported};
-use crate::scalar::{Compare, FloatOp, FloatProperty, Mode, Scalar, compare, float_op};
+use crate::scalar::{Compare, FloatOp, FloatProperty, Mode, Relation, Scalar, compare, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
     pub(super) fn selp(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
@@ -108,7 +108,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                     Scalar::U64 | Scalar::B64 => Op::SetpU64 { cmp, d, a, b },
                     Scalar::S64 => Op::SetpS64 { cmp, d, a, b },
                     // `.ne` of floats is ordered: NaN differs from nothing. Rust's `!=` is not.
-                    Scalar::F32 if cmp != Cmp::Ne => Op::SetpF32 { cmp, d, a, b },
+                    Scalar::F32 if cmp != Relation::Ne => Op::SetpF32 { cmp, d, a, b },
                     _ => return None,
                 })
             });
@@ -178,14 +178,14 @@ fn compare_named(name: &str) -> Option<Compare> {
 }
 
 /// The comparison, if all ordered types have it; for integers, the unsigned names mean the same.
-fn ordering(cmp: Compare) -> Option<Cmp> {
+fn ordering(cmp: Compare) -> Option<Relation> {
     Some(match cmp {
-        Compare::Eq => Cmp::Eq,
-        Compare::Ne => Cmp::Ne,
-        Compare::Lt | Compare::Lo => Cmp::Lt,
-        Compare::Le | Compare::Ls => Cmp::Le,
-        Compare::Gt | Compare::Hi => Cmp::Gt,
-        Compare::Ge | Compare::Hs => Cmp::Ge,
+        Compare::Eq => Relation::Eq,
+        Compare::Ne => Relation::Ne,
+        Compare::Lt | Compare::Lo => Relation::Lt,
+        Compare::Le | Compare::Ls => Relation::Le,
+        Compare::Gt | Compare::Hi => Relation::Gt,
+        Compare::Ge | Compare::Hs => Relation::Ge,
         _ => return None,
     })
 }

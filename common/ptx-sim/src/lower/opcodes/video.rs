@@ -6,8 +6,8 @@ use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid, unsupported};
-use crate::scalar::Scalar;
-use crate::scalar::video::{Second, Select, Video, VideoCompare, VideoOp};
+use crate::scalar::video::{Second, Select, Video, VideoOp};
+use crate::scalar::{Relation, Scalar};
 
 const WORD: Scalar = Scalar::B32;
 
@@ -20,19 +20,19 @@ fn op_named(name: &str) -> Option<VideoOp> {
         "min" => VideoOp::Min,
         "max" => VideoOp::Max,
         "avrg" => VideoOp::Average,
-        "set" => VideoOp::Set(VideoCompare::Eq),
+        "set" => VideoOp::Set(Relation::Eq),
         _ => return None,
     })
 }
 
-fn compare_named(name: &str) -> Option<VideoCompare> {
+fn compare_named(name: &str) -> Option<Relation> {
     Some(match name {
-        "eq" => VideoCompare::Eq,
-        "ne" => VideoCompare::Ne,
-        "lt" => VideoCompare::Lt,
-        "le" => VideoCompare::Le,
-        "gt" => VideoCompare::Gt,
-        "ge" => VideoCompare::Ge,
+        "eq" => Relation::Eq,
+        "ne" => Relation::Ne,
+        "lt" => Relation::Lt,
+        "le" => Relation::Le,
+        "gt" => Relation::Gt,
+        "ge" => Relation::Ge,
         _ => return None,
     })
 }
