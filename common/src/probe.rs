@@ -1,9 +1,10 @@
 //! NVIDIA's libraries on this machine.
 //!
-//! Each is opened by absolute path if that is known: from the `nvidia-*` wheels of a Python environment, from
-//! `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. A library that is open is found again by
-//! its name, so cudarc (which searches by name alone, and panics if it finds nothing) then finds it too. Nothing here panics,
-//! and nothing needs the `cuda` feature.
+//! Each is opened by absolute path if that is known: from the `nvidia-*` wheels of the active Python environment or of one in
+//! the course's checkout, from `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. Never from the
+//! working directory or a folder above it: a folder of hand-ins holds what strangers put there, and loading a library runs
+//! its code. A library that is open is found again by its name, so cudarc (which searches by name alone, and panics if it
+//! finds nothing) then finds it too. Nothing here panics, and nothing needs the `cuda` feature.
 
 use std::ffi::c_int;
 use std::fs;
@@ -63,13 +64,13 @@ pub struct Component {
     pub remedy: &'static str,
 }
 
-/// Installs a Python package where [`library_dirs`] looks. Systems refuse packages outside of a virtual environment.
+/// Installs a Python package in an environment, and activates it. Systems refuse packages outside of a virtual environment.
 macro_rules! in_environment {
     ($package:literal) => {
         if cfg!(windows) {
-            concat!("py -m venv .venv; .venv\\Scripts\\pip install ", $package)
+            concat!("py -m venv .venv; .venv\\Scripts\\activate; pip install ", $package)
         } else {
-            concat!("python3 -m venv .venv && .venv/bin/pip install ", $package)
+            concat!("python3 -m venv .venv && . .venv/bin/activate && pip install ", $package)
         }
     };
 }
@@ -342,8 +343,9 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
     #[cfg(windows)]
     {
         use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, Library};
-        let from_its_directory = LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR;
-        let flags = if path.is_absolute() { from_its_directory } else { 0 };
+        let its_directory = if path.is_absolute() { LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR } else { 0 };
+        // Without flags, Windows would look in the working directory too.
+        let flags = LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | its_directory;
         // SAFETY: NVIDIA's libraries may be loaded at any time, in any order.
         unsafe { Library::load_with_flags(path, flags) }.map(Handle::from)
     }
@@ -383,14 +385,11 @@ fn library_dirs() -> &'static [PathBuf] {
     static DIRS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     DIRS.get_or_init(|| {
         let parts = ["lib", "lib64", "bin", "bin/x86_64", "bin/x64", "lib/x64"];
-        existing(roots().iter().flat_map(|root| parts.map(|part| root.join(part))))
+        let in_roots = roots().into_iter().flat_map(|root| parts.map(|part| root.join(part)));
+        // Where Windows has its libraries; other systems have a search path for them.
+        let path = std::env::var_os("PATH").filter(|_| cfg!(windows)).unwrap_or_default();
+        existing(in_roots.chain(std::env::split_paths(&path).filter(|dir| dir.is_absolute())))
     })
-}
-
-/// Looks for the compiler and CUDA's headers now, for a program that is about to leave its initial directory.
-pub fn find_compiler() {
-    let _ = Library::Nvrtc.open();
-    let _ = include_dirs();
 }
 
 /// Directories with CUDA's headers: that of `cuda_fp16.h`, and CCCL's beside it.
@@ -415,14 +414,12 @@ fn existing(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
 
 /// Directories that contain `lib` and `include`: the parts of wheels, then toolkits.
 fn roots() -> Vec<PathBuf> {
-    let var = |name| std::env::var_os(name).map(PathBuf::from);
+    // A relative path would lead into the working directory.
+    let var = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut environments: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(var).collect();
-    // From the working directory upwards; then in the course's checkout, since a class may be graded from anywhere.
-    let here = std::env::current_dir().unwrap_or_default();
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    for dir in here.ancestors().chain(checkout) {
-        environments.extend([dir.join(".venv"), dir.join("venv"), dir.join("target/venv")]);
-    }
+    environments
+        .extend(checkout.into_iter().flat_map(|dir| [".venv", "venv", "target/venv"].map(|name| dir.join(name))));
     environments.extend(var("HOME").map(|home| home.join(".local")));
     environments.extend(["/usr/local", "/usr"].map(PathBuf::from));
 

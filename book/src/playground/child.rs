@@ -12,7 +12,6 @@ use common::{
     Error,
     compile::KernelSource,
     device::{Device, SimOptions, Subject, Tally},
-    probe,
     ptx_sim::{
         Counters, Fault, FaultKind, MemoryAccess, RegisterWrite, Site, Space, Step, StepEvent, Touch, Trace,
         TracedRegister, Variable,
@@ -46,8 +45,6 @@ const MOST_MESSAGES: usize = 20;
 /// # Errors
 /// If there is no name to read, or the answer can't be written.
 pub fn answer() -> io::Result<()> {
-    // The compiler is looked for around the user's directory, not where others may write, as in a temporary folder's parents.
-    probe::find_compiler();
     let mut input = BufReader::new(io::stdin());
     let mut line = String::new();
     input.read_line(&mut line)?;

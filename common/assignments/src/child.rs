@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use common::probe;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::job::{Job, Outcome};
@@ -96,8 +95,6 @@ pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outc
 /// # Errors
 /// If there is no job to read.
 pub fn answer() -> Result<()> {
-    // The compiler is looked for around the user's directory, not where others may write, as in a temporary folder's parents.
-    probe::find_compiler();
     std::env::set_current_dir(std::env::temp_dir())?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;

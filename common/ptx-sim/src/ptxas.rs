@@ -128,7 +128,8 @@ fn candidates(name: &str) -> Vec<PathBuf> {
             folders.extend(["cu13", "cuda_nvcc"].map(|package| nvidia.join(package).join("bin")));
         }
     }
-    folders.into_iter().map(|folder| folder.join(&name)).collect()
+    // What lies in the working directory is not run.
+    folders.into_iter().filter(|folder| folder.is_absolute()).map(|folder| folder.join(&name)).collect()
 }
 
 #[cfg(test)]

@@ -94,21 +94,6 @@ fn a_student_goes_from_one_exercise_to_the_next() {
     assert_eq!(run(&dir, &["check", "nothing"]).0, 2);
 }
 
-#[test]
-#[cfg(unix)]
-fn an_environment_that_is_not_activated_is_found() {
-    let Some(environment) = std::env::var_os("VIRTUAL_ENV").filter(|_| compiler(&Device::sim(), "an_environment"))
-    else {
-        return println!("skipped: no environment to link to");
-    };
-    let dir = checkout();
-    std::os::unix::fs::symlink(std::path::absolute(environment).unwrap(), dir.path().join(".venv")).unwrap();
-    solve(&dir);
-    let folder = dir.path().join("phase1-infra");
-    let output = command(&dir, &["check", "guard"]).current_dir(folder).env_remove("VIRTUAL_ENV").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
-}
-
 /// Without a terminal, as here, `watch` prints and goes on.
 #[test]
 fn watch_judges_a_file_when_it_is_saved() {
