@@ -80,11 +80,11 @@ impl Current {
         KernelHead::read(&self.text)
     }
 
-    /// NVRTC's options for this kernel.
-    pub(super) fn options(&self, architecture: &str) -> Vec<String> {
+    /// NVRTC's options for this kernel; `Err` if its head has one that it may not have.
+    pub(super) fn options(&self, architecture: &str) -> Result<Vec<String>, String> {
         let mut options: Vec<String> = BASE_OPTIONS.iter().map(|&option| option.into()).collect();
         options.push(format!("--gpu-architecture={architecture}"));
-        options.extend(self.head().options);
+        options.extend_from_slice(self.head().allowed_options()?);
         if let Some(dir) = self.path.as_deref().and_then(Path::parent)
             && !self.headers.is_empty()
         {
@@ -95,7 +95,7 @@ impl Current {
                 options.push(format!("--include-path={}", dir.display()));
             }
         }
-        options
+        Ok(options)
     }
 
     pub(super) fn needs_cuda_headers(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! | fact | meaning |
 //! | --- | --- |
-//! | `// nvrtc: OPTION…` | more compiler options; `--gpu-architecture=compute_80` is the oldest architecture that the kernel runs on |
+//! | `// nvrtc: OPTION…` | more compiler options, of those below; `--gpu-architecture=compute_80` is the oldest architecture that the kernel runs on |
 //! | `// run: gemm` | what runs it after an edit: this part of its package's program |
 //! | `// run: broken 04`, `// run: broken 04 --repaired` | the program's gallery |
 //! | `// run: test layers` | this module of its package's tests |
@@ -11,13 +11,30 @@
 
 use super::DEFAULT_ARCHITECTURE;
 
+/// NVRTC's options that a head may have: they change the code that is made. Others read or write files, and a kernel may be a
+/// stranger's.
+const OPTIONS: [&str; 12] = [
+    "--Ofast-compile",
+    "--define-macro",
+    "--extra-device-vectorization",
+    "--fmad",
+    "--ftz",
+    "--gpu-architecture",
+    "--maxrregcount",
+    "--prec-div",
+    "--prec-sqrt",
+    "--restrict",
+    "--std",
+    "--use_fast_math",
+];
+
 /// Facts about a kernel, from its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelHead {
     /// The oldest architecture that it runs on: `compute_80`.
     pub architecture: String,
-    /// Further options for NVRTC.
-    pub options: Vec<String>,
+    /// Further options for NVRTC, allowed or not.
+    options: Vec<String>,
     /// Command that runs it after an edit.
     pub run: Option<Run>,
     /// Trial that checks it, beside the part or the gallery that runs it.
@@ -64,6 +81,21 @@ impl KernelHead {
             }
         }
         head
+    }
+
+    /// The options, if a head may have all of them.
+    ///
+    /// # Errors
+    /// A sentence with the first that it may not have, and those that it may.
+    pub fn allowed_options(&self) -> Result<&[String], String> {
+        let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+        let is_allowed = |option: &String| option.starts_with("-D") || OPTIONS.contains(&&*name(option));
+        match self.options.iter().find(|option| !is_allowed(option)) {
+            None => Ok(&self.options),
+            Some(option) => {
+                Err(format!("`// nvrtc: {}`: a kernel's options are -DNAME and {}", name(option), OPTIONS.join(", ")))
+            }
+        }
     }
 
     fn add_options(&mut self, options: &str) {
@@ -116,9 +148,42 @@ mod tests {
                     // nvrtc: -DN=4\n// trial: none, several devices run it together\nint x; // run: gemm\n";
         let head = KernelHead::read(text);
         assert_eq!(head.architecture, "compute_90a");
-        assert_eq!(head.options, ["--use_fast_math", "-DN=4"]);
+        assert_eq!(head.allowed_options().unwrap(), ["--use_fast_math", "-DN=4"]);
         assert_eq!(head.run, Some(Run::Test("layers".into())));
         assert_eq!(head.trial, Some(TrialName::Missing("several devices run it together".into())));
+    }
+
+    #[test]
+    fn options_that_touch_files_are_refused_by_name() {
+        for option in [
+            "--time=/tmp/x",
+            "-time=x",
+            "--create-pch=x",
+            "--use-pch=x",
+            "--pch-dir=x",
+            "--pch",
+            "--fdevice-time-trace=x",
+            "--include-path=/etc",
+            "-I/etc",
+            "--pre-include=/etc/passwd",
+            "--device-debug",
+            "@x",
+            "x",
+            "--std",
+        ] {
+            let text = format!("// nvrtc: -DN=4 {option} // nvrtc: --fmad=false\n");
+            let refusal = KernelHead::read(&text).allowed_options().map(<[String]>::to_vec);
+            match option {
+                "--std" => assert_eq!(refusal.unwrap(), ["-DN=4", "--std", "--fmad=false"]),
+                _ => {
+                    let refusal = refusal.unwrap_err();
+                    assert!(
+                        refusal.contains(option.split('=').next().unwrap()) && refusal.contains("--fmad"),
+                        "{refusal}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

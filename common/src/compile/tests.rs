@@ -148,7 +148,7 @@ fn the_head_adds_options_and_sets_the_oldest_architecture() {
     let current = Current { text: text.to_owned(), path: None, headers: BTreeMap::new() };
     let head = current.head();
     assert_eq!(head.architecture, "compute_90a");
-    assert_eq!(head.options, ["--use_fast_math", "-DN=4"]);
+    assert_eq!(head.allowed_options().unwrap(), ["--use_fast_math", "-DN=4"]);
 
     let source = KernelSource::from_text("variant", text);
     for (capability, runs) in [((8, 0), false), ((9, 0), true), ((10, 0), false)] {

@@ -246,6 +246,64 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
     assert!(text.contains("no-such.cu"), "{text}");
 }
 
+/// `--time` appends to a file, `--create-pch` replaces one.
+#[test]
+fn options_that_write_files_do_not_reach_the_compiler() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("written");
+    for option in ["--time", "--create-pch", "--fdevice-time-trace"] {
+        let text = format!("// nvrtc: {option}={}\nextern \"C\" __global__ void f() {{}}\n", file.display());
+        let error = Device::sim().load(&KernelSource::from_text("hostile", text)).unwrap_err();
+        assert!(matches!(error, Error::Compile { .. } | Error::NvrtcMissing { .. }), "{error}");
+        assert!(error.to_string().contains(option) || !has_nvrtc(), "{error}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A checkout with one kernel, and with `content` as the NVRTC of the environment `environment` in it.
+#[cfg(target_os = "linux")]
+fn checkout_with_nvrtc(environment: &str, content: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let wheel = dir.path().join(environment).join("lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib");
+    fs::create_dir_all(&wheel).unwrap();
+    let library = wheel.join("libnvrtc.so.13");
+    fs::write(&library, content).unwrap();
+    fs::create_dir(dir.path().join("kernels")).unwrap();
+    fs::write(dir.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+    fs::write(dir.path().join("kernels/one.cu"), "extern \"C\" __global__ void one() {}\n").unwrap();
+    (dir, library)
+}
+
+/// `ship-ptx` in that folder, with no environment active and nothing installed for this user.
+#[cfg(target_os = "linux")]
+fn ship_ptx(dir: &std::path::Path) -> assert_cmd::Command {
+    let mut command = assert_cmd::Command::cargo_bin("ship-ptx").unwrap();
+    command.current_dir(dir).env("HOME", dir);
+    ["VIRTUAL_ENV", "CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX"].iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command
+}
+
+/// A library runs code when it is loaded, and a folder of hand-ins holds what strangers put there.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_nvrtc_in_the_working_directory_is_not_opened() {
+    for environment in [".venv", "venv", "target/venv", ""] {
+        let (dir, library) = checkout_with_nvrtc(environment, b"\x7fELF, or so it says");
+        fs::create_dir(dir.path().join("below")).unwrap();
+        for (folder, active) in [("", None), ("below", None), ("", Some(environment)), ("below", Some(".."))] {
+            let mut command = ship_ptx(dir.path());
+            command.current_dir(dir.path().join(folder));
+            active.map(|active| command.env("VIRTUAL_ENV", active));
+            let output = command.output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(!text.contains(&*library.to_string_lossy()) && !text.contains("file too short"), "{text}");
+            assert!(output.status.success() || text.contains("pip install"), "{text}");
+        }
+    }
+}
+
 /// A file that is no library, and one that is another library, at the place of NVRTC in a wheel.
 #[test]
 #[cfg(target_os = "linux")]
@@ -259,24 +317,8 @@ fn a_broken_nvrtc_is_named_with_what_is_wrong_with_it() {
             println!("skipped: no other library is loaded");
             continue;
         };
-        let dir = tempfile::tempdir().unwrap();
-        let wheel = dir.path().join("lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib");
-        fs::create_dir_all(&wheel).unwrap();
-        let library = wheel.join("libnvrtc.so.13");
-        fs::write(&library, content).unwrap();
-        fs::create_dir(dir.path().join("kernels")).unwrap();
-        fs::write(dir.path().join("Cargo.toml"), "[workspace]\n").unwrap();
-        fs::write(dir.path().join("kernels/one.cu"), "extern \"C\" __global__ void one() {}\n").unwrap();
-        let output = assert_cmd::Command::cargo_bin("ship-ptx")
-            .unwrap()
-            .current_dir(dir.path())
-            .env("VIRTUAL_ENV", dir.path())
-            .env("HOME", dir.path())
-            .env_remove("CUDA_PATH")
-            .env_remove("CUDA_HOME")
-            .env_remove("CONDA_PREFIX")
-            .output()
-            .unwrap();
+        let (dir, library) = checkout_with_nvrtc("", &content);
+        let output = ship_ptx(dir.path()).env("VIRTUAL_ENV", dir.path()).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         if output.status.success() {
             println!("skipped: the system has an NVRTC that works");
