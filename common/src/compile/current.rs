@@ -80,11 +80,12 @@ impl Current {
         KernelHead::read(&self.text)
     }
 
-    /// NVRTC's options for this kernel; `Err` if its head has one that it may not have.
-    pub(super) fn options(&self, architecture: &str) -> Result<Vec<String>, String> {
+    /// NVRTC's options for this kernel, named `label`; [`Error::Compile`] if its head has one that it may not have.
+    pub(super) fn options(&self, architecture: &str, label: &str) -> Result<Vec<String>> {
         let mut options: Vec<String> = BASE_OPTIONS.iter().map(|&option| option.into()).collect();
         options.push(format!("--gpu-architecture={architecture}"));
-        options.extend_from_slice(self.head().allowed_options()?);
+        let refused = |log| Error::Compile { file: label.to_owned(), log };
+        options.extend_from_slice(self.head().allowed_options().map_err(refused)?);
         if let Some(dir) = self.path.as_deref().and_then(Path::parent)
             && !self.headers.is_empty()
         {

@@ -87,7 +87,7 @@ impl KernelHead {
     ///
     /// # Errors
     /// A sentence with the first that it may not have, and those that it may.
-    pub fn allowed_options(&self) -> Result<&[String], String> {
+    pub(crate) fn allowed_options(&self) -> Result<&[String], String> {
         let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
         let is_allowed = |option: &String| option.starts_with("-D") || OPTIONS.contains(&&*name(option));
         match self.options.iter().find(|option| !is_allowed(option)) {

@@ -179,7 +179,7 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
                     }
                 }
             };
-            let options = current.options(&architecture).map_err(|log| Error::Compile { file: label.clone(), log })?;
+            let options = current.options(&architecture, &label)?;
             let name = match &current.path {
                 Some(path) => path.to_string_lossy().into_owned(),
                 None => label.clone(),

@@ -163,7 +163,7 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
     let current = Current::read(kernel)?;
     let head = current.head();
     let label = forward_slashes(kernel.strip_prefix(root).unwrap_or(kernel));
-    let options = current.options(&head.architecture).map_err(|log| Error::Compile { file: label.clone(), log })?;
+    let options = current.options(&head.architecture, &label)?;
     // By its relative name, so that `__FILE__` in an assertion is the same on every machine.
     let output = run_nvrtc(nvrtc, &current, &label, &label, &options)?;
     let (major, minor) = nvrtc.version;

@@ -1,7 +1,7 @@
 //! PyTorch as a peer: `peers/torch_peer.py` in its own process, where a Python with PyTorch is found.
 //!
 //! `WARP_PYTHON` names the interpreter; without it, that of the active virtual environment is tried, then `python3` and `python`.
-//! What it cannot measure is a sentence that tables show beside a dash.
+//! Tables show a sentence beside a dash for each thing that it cannot measure.
 //!
 //! Compiling a model with `max-autotune` may take many minutes. So each piece of work has a limit, of `PEER_LIMIT` or of what
 //! `WARP_PEER_LIMIT` says in seconds: one that takes longer is ended and has this as its reason, and the rest goes on in another process.
