@@ -3,10 +3,10 @@
 "use strict";
 
 (() => {
-    const token = document.querySelector('meta[name="warp-token"]')?.content;
-    if (!token) {
+    if (!document.querySelector('meta[name="warp-served"]')) {
         return;
     }
+    const token = tokenOfThisServer();
 
     const LOOK_EVERY = 250;
     const MOST_SLIDERS = 8;
@@ -16,6 +16,16 @@
     // Registers that the reader watches, by kernel: names, and how each is shown.
     const watchedOf = new Map();
     const FORMS = { auto: "as its type", signed: "signed integer", unsigned: "unsigned integer", float: "float", hex: "hexadecimal" };
+
+    // The address that the command prints brings the token. It stays in this browser, which gives it to no other server.
+    function tokenOfThisServer() {
+        const given = /^#token=([0-9a-f]+)$/.exec(location.hash)?.[1];
+        if (given) {
+            localStorage.setItem("warp-token", given);
+            history.replaceState(null, "", location.pathname + location.search);
+        }
+        return localStorage.getItem("warp-token") ?? "";
+    }
 
     async function ask(method, path, body) {
         const response = await fetch(path, {

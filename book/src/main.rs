@@ -48,11 +48,11 @@ fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
                 started => started?,
             },
         };
-        shell.print(&format!("the book is at {} (Ctrl-C ends)\n", server.url()))?;
+        shell.print(&format!("the book is at {} (Ctrl-C ends)\n", server.link()))?;
         if cli.open
-            && let Err(error) = show(server.url())
+            && let Err(error) = server.open()
         {
-            command::warn(error);
+            command::warn(format!("cannot open it in a browser: {error}"));
         }
         server.run()?;
         return Ok(());
@@ -69,9 +69,4 @@ fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
         index.display()
     ))?;
     Ok(())
-}
-
-fn show(url: &str) -> io::Result<()> {
-    open::that_detached(url)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot open {url} in a browser: {error}")))
 }

@@ -7,7 +7,8 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
+    io::{self, Write},
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     pin::pin,
@@ -22,7 +23,7 @@ use std::{
 use axum::{
     Router,
     body::{Body, to_bytes},
-    extract::{Request, State},
+    extract::Request,
     http::{
         StatusCode,
         header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue},
@@ -31,6 +32,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use common::secret::Secret;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -80,6 +82,9 @@ const RELOAD: &str = r"<script>
 </script>
 ";
 
+/// Added to each page: kernels can be run here.
+const SERVED: &str = "<meta name=\"warp-served\">\n";
+
 /// A server that listens and has rendered the book once.
 pub struct Server {
     listener: TcpListener,
@@ -105,7 +110,13 @@ impl Server {
         book.render(&output)?;
         let pool = pool::program().and_then(|program| Pool::start(program, Limits::default())).map_err(refused)?;
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", address.port()));
-        let api = Api { pool, token: api::token(), hosts, workspace: book.workspace(), pages: book.pages() };
+        let api = Api {
+            pool,
+            token: Secret::random().map_err(refused)?,
+            hosts,
+            workspace: book.workspace(),
+            pages: book.pages(),
+        };
         Ok(Server { listener, url: format!("http://{address}/"), book, output, rendered, api })
     }
 
@@ -118,9 +129,30 @@ impl Server {
         Ok(Server { api, ..self })
     }
 
-    /// Address of the book for the browser.
+    /// Address of the book.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Address of the book for the reader's browser: it brings the token by which its pages may run kernels.
+    pub fn link(&self) -> String {
+        format!("{}#token={}", self.url, self.api.token.reveal())
+    }
+
+    /// Opens the book in the system's browser. The address is in a file that only the reader's account can read: that of a
+    /// program's arguments every account can.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or there is no browser.
+    pub fn open(&self) -> io::Result<()> {
+        let link = self.link();
+        let page =
+            format!("<!doctype html>\n<title>Warp by Warp</title>\n<script>location.replace({link:?});</script>\n");
+        let path = self.output.with_file_name("open-book.html");
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        file.write_all(page.as_bytes())?;
+        file.persist(&path)?;
+        open::that_detached(&path)
     }
 
     /// Watches and answers until the process ends.
@@ -140,11 +172,10 @@ impl Server {
 
 /// Routes of all paths.
 fn router(output: &Path, builds: Arc<AtomicU64>, api: Api) -> Router {
-    let token = Arc::clone(&api.token);
     let files = Router::new()
         .route(BUILDS, get(move || async move { builds.load(Ordering::Relaxed).to_string() }))
         .fallback_service(ServeDir::new(output))
-        .layer(middleware::map_response_with_state(token, with_scripts))
+        .layer(middleware::map_response(with_scripts))
         .layer(RequestBodyLimitLayer::new(BODY_LIMIT));
     files
         .merge(api::router(api))
@@ -173,9 +204,9 @@ async fn for_this_machine(request: Request, next: Next) -> Response {
     }
 }
 
-/// Pages with the script that reloads them and the token for kernels; the browser caches nothing, since it could take an old page
+/// Pages with the script that reloads them and the mark by which they know this server; the browser caches nothing, since it could take an old page
 /// for the new one.
-async fn with_scripts(State(token): State<Arc<str>>, response: Response) -> Response {
+async fn with_scripts(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let is_page = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
@@ -186,7 +217,7 @@ async fn with_scripts(State(token): State<Arc<str>>, response: Response) -> Resp
         return (StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be read\n").into_response();
     };
     let page = String::from_utf8_lossy(&page).replacen("</body>", &format!("{RELOAD}</body>"), 1);
-    let page = page.replacen("</head>", &format!("<meta name=\"warp-token\" content=\"{token}\">\n</head>"), 1);
+    let page = page.replacen("</head>", &format!("{SERVED}</head>"), 1);
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     Response::from_parts(head, Body::from(page))

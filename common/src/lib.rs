@@ -11,9 +11,11 @@
 //! | [`cpu`] | the same layers, optimised for the CPU |
 //! | [`check`] | comparisons that NaN cannot pass, with derived tolerances |
 //! | [`files`] | files that a user names, read with a limit |
+//! | [`lifeline`] | processes that end with the one that started them |
 //! | [`limits`] | sizes that fit the 32 bits in which kernels count |
 //! | [`text`] | names from outside, made safe to print |
 //! | [`replace`](mod@replace) | files that are replaced whole or not at all |
+//! | [`secret`] | secrets between the processes of one reader |
 //! | [`provenance`] | where and when a run was made |
 //! | [`console`] | lines on standard error |
 //! | [`progress`] | a progress bar for long work |
@@ -43,6 +45,7 @@ pub mod device;
 mod element;
 pub mod error;
 pub mod files;
+pub mod lifeline;
 pub mod limits;
 mod parallel;
 pub mod probe;
@@ -50,6 +53,7 @@ pub mod progress;
 pub mod provenance;
 pub mod reference;
 pub mod replace;
+pub mod secret;
 pub mod tensor;
 pub mod testing;
 pub mod text;

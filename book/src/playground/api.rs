@@ -1,9 +1,10 @@
 //! Requests of the served book's pages: the text of a kernel, a run of an edited one, its progress, and its end.
 //!
-//! A run compiles and executes what it is sent, so only the book's own pages may ask: each request carries a token that only they have,
-//! names this very server as its host, and comes from a page of it. Pages of other origins can't read the book's, and so have no token.
+//! A run compiles and executes what it is sent, so only the book's own pages may ask: each request carries a token,
+//! names this very server as its host, and comes from a page of it. The token reaches the browser in the address that the command
+//! prints, behind a `#`, which browsers do not send: no answer of the server holds it.
 
-use std::{hash::RandomState, path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use axum::{
     Router,
@@ -18,20 +19,21 @@ use axum::{
     routing::{get, post},
 };
 use bench::trial::Size;
+use common::{compile::gate::MAX_SOURCE, secret::Secret};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tower_http::limit::RequestBodyLimitLayer;
 
 use super::{
     job::Job,
-    kernels::{self, MOST_BYTES},
+    kernels,
     pool::{Pool, Stage},
 };
 
 /// The header that carries the token.
 const TOKEN: &str = "x-warp-token";
 /// Bytes of a request's body: a text in JSON, in which a character may take six bytes.
-const BODY_LIMIT: usize = 6 * MOST_BYTES + 1024;
+const BODY_LIMIT: usize = 6 * MAX_SOURCE + 1024;
 /// The editor, bundled.
 const EDITOR: &str = include_str!("../../editor/editor.js");
 
@@ -41,7 +43,7 @@ pub struct Api {
     /// The runs.
     pub pool: Pool,
     /// Secret of the book's pages.
-    pub token: Arc<str>,
+    pub token: Secret,
     /// `127.0.0.1:3000`, and `localhost:3000`.
     pub hosts: [String; 2],
     /// The folder of the workspace.
@@ -61,13 +63,6 @@ struct Asked {
     /// The problem's sizes, instead of those of the check.
     #[serde(default)]
     sizes: Option<Vec<usize>>,
-}
-
-/// A token that no other page can guess: 256 bits, with keys chosen by the system.
-pub fn token() -> Arc<str> {
-    use std::hash::BuildHasher;
-    let part = |n: u64| format!("{:016x}", RandomState::new().hash_one(n));
-    (0..4).map(part).collect::<String>().into()
 }
 
 /// The routes.
@@ -104,12 +99,8 @@ fn refusal(api: &Api, method: &Method, headers: &HeaderMap) -> Option<&'static s
     if header("sec-fetch-site").is_some_and(|site| site != "same-origin") {
         return Some("it comes from another site");
     }
-    let given = header(TOKEN).unwrap_or_default();
-    // As long for a wrong one as for another.
-    let differs = |(one, other): (u8, u8)| u32::from(one ^ other);
-    let is_token = given.len() == api.token.len()
-        && given.bytes().zip(api.token.bytes()).map(differs).fold(0, |all, one| all | one) == 0;
-    (!is_token).then_some("the token is missing or wrong: reload the page")
+    let is_token = header(TOKEN).is_some_and(|given| api.token.is(given));
+    (!is_token).then_some("the token is missing or wrong: open the address that `cargo run -p book -- --open` prints")
 }
 
 async fn editor() -> Response {
@@ -144,8 +135,8 @@ async fn submit(State(api): State<Api>, body: Bytes) -> Response {
         Ok(asked) => asked,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &format!("this is no run: {error}")),
     };
-    if text.len() > MOST_BYTES {
-        return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MOST_BYTES} bytes"));
+    if text.len() > MAX_SOURCE {
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MAX_SOURCE} bytes"));
     }
     let check = match kernels::check_of(&api.workspace, &file) {
         Ok(check) => check,

@@ -4,10 +4,10 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, BufRead, BufReader, Read, Write},
-    process, thread,
+    io::{self, Write},
 };
 
+use assignments::bounded;
 use common::{
     Error,
     compile::KernelSource,
@@ -39,21 +39,12 @@ const REGISTER_BYTES: usize = 3 << 20;
 /// Maximum number of diagnostics that are reported in full.
 const MOST_MESSAGES: usize = 20;
 
-/// Reads the kernel's name, a line of JSON, from standard input, and writes the outcome, another line, to standard output. The
-/// process ends when its standard input does: the server has gone then.
+/// Reads the kernel's name, a line of JSON, from standard input, and writes the outcome, another line, to standard output.
 ///
 /// # Errors
 /// If there is no name to read, or the answer can't be written.
 pub fn answer() -> io::Result<()> {
-    let mut input = BufReader::new(io::stdin());
-    let mut line = String::new();
-    input.read_line(&mut line)?;
-    let task: Task = serde_json::from_str(&line)?;
-    thread::spawn(move || {
-        let mut rest = [0];
-        while matches!(input.read(&mut rest), Ok(1..)) {}
-        process::exit(1);
-    });
+    let task: Task = serde_json::from_str(&bounded::receive()?)?;
     let outcome = perform(&task);
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(&outcome)?)?;

@@ -5,9 +5,6 @@ use std::{fs, path::Path};
 use super::{check::Check, job::PTX};
 use crate::{rerun::Kernel, simulator};
 
-/// Maximum bytes of a kernel's text; the longest of the course has a tenth.
-pub const MOST_BYTES: usize = 256 << 10;
-
 /// Whether `file` names a kernel that can be run, wherever it comes from: one folder `kernels` of a package of the course, and a plain
 /// name in it.
 ///

@@ -2,10 +2,8 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    env, fs,
-    io::{self, Read, Write},
+    env, fs, io,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -14,15 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+use assignments::bounded::{self, Bounds, Stopped};
+use common::compile::gate::{self, Guest};
 
 use super::{
     child::OPTION,
     job::{Job, Outcome, PTX, Task, Verdict},
 };
 
-/// Interval at which a process is checked.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Maximum bytes of a process's answer.
 const MOST_OUTPUT: u64 = 8 << 20;
 /// Number of finished runs that can still be queried.
@@ -127,7 +124,7 @@ impl Pool {
         let mut state = self.0.state();
         if let Some(at) = state.waiting.iter().position(|(waiting, _)| *waiting == id) {
             state.waiting.remove(at);
-            state.finish(id, cancelled());
+            state.finish(id, Stopped::Cancelled.into());
             return true;
         }
         let running = state.running.as_ref().filter(|running| running.id == id);
@@ -135,8 +132,10 @@ impl Pool {
     }
 }
 
-fn cancelled() -> Outcome {
-    Outcome::only(Verdict::Stopped, "Cancelled.")
+impl From<Stopped> for Outcome {
+    fn from(stopped: Stopped) -> Outcome {
+        Outcome::only(Verdict::Stopped, stopped.to_string())
+    }
 }
 
 impl State {
@@ -177,26 +176,29 @@ impl Shared {
 
     /// Runs a job in its own process, whose only traces are in a folder that is deleted with it.
     fn run(&self, job: &Job, stop: &AtomicBool) -> io::Result<Outcome> {
-        let folder = tempfile::tempdir()?;
-        let edits = folder.path().join("edits");
+        let guest = Guest::Edited { path: &job.workspace.join(&job.file), root: &job.workspace };
+        if let Some(reason) = gate::refusal(&job.text, guest) {
+            return Ok(Outcome::only(Verdict::Refused, reason));
+        }
+        let Limits { time, memory, .. } = self.limits;
+        let process = bounded::Task::new(Bounds { time, memory, output: MOST_OUTPUT })?;
+        let edits = process.folder().join("edits");
         let copy = edits.join(&job.file);
         fs::create_dir_all(copy.parent().unwrap_or(&edits))?;
         fs::write(&copy, &job.text)?;
-        let mut command = Command::new(&self.program);
-        command.arg(OPTION).env("WARP_KERNELS", &edits).env("WARP_CACHE_DIR", folder.path().join("cache"));
+        let mut command = process.command(&self.program);
+        command.arg(OPTION).env("WARP_KERNELS", &edits).env("WARP_CACHE_DIR", process.folder().join("cache"));
         command.env("WARP_SIM_BUDGET", self.limits.instructions.to_string());
-        // What a stopped compiler leaves goes with the folder.
-        command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, folder.path())));
-        let ptx = folder.path().join("edited.ptx");
+        let ptx = process.folder().join("edited.ptx");
         let task = Task {
             workspace: job.workspace.clone(),
             file: job.file.clone(),
             sizes: job.sizes.clone(),
             ptx: (!job.pictures.is_empty()).then(|| ptx.clone()),
         };
-        let answer = match self.output(&mut command, Some(&serde_json::to_string(&task)?), stop)? {
+        let answer = match process.run(command, &serde_json::to_string(&task)?, stop)? {
             Ok(answer) => answer,
-            Err(stopped) => return Ok(stopped),
+            Err(stopped) => return Ok(Outcome::from(stopped)),
         };
         let answer = answer.lines().last().and_then(|line| serde_json::from_str(line).ok());
         let Some(mut outcome): Option<Outcome> = answer else {
@@ -205,18 +207,19 @@ impl Shared {
         };
         if ptx.is_file() {
             for arguments in &job.pictures {
-                outcome.pictures.push(self.picture(arguments, &ptx, job, stop)?);
+                outcome.pictures.push(self.picture(arguments, &ptx, job, &process, stop)?);
             }
         }
         Ok(outcome)
     }
 
-    /// Picture drawn by `ptx-sim`.
+    /// Picture drawn by `ptx-sim`, which has its own bounds.
     fn picture(
         &self,
         arguments: &[String],
         ptx: &Path,
         job: &Job,
+        process: &bounded::Task,
         stop: &AtomicBool,
     ) -> io::Result<Result<String, String>> {
         let name = format!("ptx-sim{}", env::consts::EXE_SUFFIX);
@@ -224,77 +227,19 @@ impl Shared {
         if !program.is_file() {
             return Ok(Err("pictures are drawn by `ptx-sim`: build it with `cargo build -p ptx-sim`".to_owned()));
         }
-        let mut command = Command::new(program);
+        let mut command = process.command(program);
         let arguments = arguments.iter().map(|word| match word.as_str() {
             PTX => ptx.as_os_str(),
             word => word.as_ref(),
         });
         command.args(arguments).current_dir(&job.workspace);
-        Ok(match self.output(&mut command, None, stop)? {
+        command.arg(format!("--time-limit={}", self.limits.time.as_secs_f64()));
+        command.arg(format!("--memory-limit={}", self.limits.memory));
+        Ok(match process.run(command, "", stop)? {
             Ok(svg) if svg.starts_with("<svg") => Ok(svg),
             Ok(_) => Err("the trace of this kernel has nothing to draw there".to_owned()),
-            Err(stopped) => Err(stopped.summary),
+            Err(stopped) => Err(stopped.to_string()),
         })
-    }
-
-    /// Output of a command, or why it was ended. `input` is a line for it; its standard input then stays open, so that it ends
-    /// with this process.
-    fn output(
-        &self,
-        command: &mut Command,
-        input: Option<&str>,
-        stop: &AtomicBool,
-    ) -> io::Result<Result<String, Outcome>> {
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = Guarded(command.spawn()?);
-        let mut stdin = child.0.stdin.take();
-        if let (Some(stdin), Some(input)) = (&mut stdin, input) {
-            stdin.write_all(format!("{input}\n").as_bytes())?;
-        }
-        let stdout = child.0.stdout.take();
-        let reader = thread::Builder::new().spawn(move || {
-            let mut text = Vec::new();
-            let _ = stdout.map(|stdout| stdout.take(MOST_OUTPUT).read_to_end(&mut text));
-            text
-        })?;
-        if let Some(stopped) = self.watch(&mut child.0, stop)? {
-            return Ok(Err(stopped));
-        }
-        let text = reader.join().unwrap_or_default();
-        Ok(Ok(String::from_utf8_lossy(&text).into_owned()))
-    }
-
-    /// Waits for the end of a process; `Some` if it is to be ended.
-    fn watch(&self, child: &mut Child, stop: &AtomicBool) -> io::Result<Option<Outcome>> {
-        let (pid, mut system, start) = (Pid::from_u32(child.id()), System::new(), Instant::now());
-        while child.try_wait()?.is_none() {
-            let pids = ProcessesToUpdate::Some(&[pid]);
-            system.refresh_processes_specifics(pids, true, ProcessRefreshKind::nothing().with_memory());
-            let memory = system.process(pid).map_or(0, |process| process.memory());
-            let reason = if stop.load(Ordering::Relaxed) {
-                return Ok(Some(cancelled()));
-            } else if start.elapsed() > self.limits.time {
-                format!("it took more than {} s", self.limits.time.as_secs_f32())
-            } else if memory > self.limits.memory {
-                format!("it took more than {} MiB of memory", self.limits.memory >> 20)
-            } else {
-                thread::sleep(LOOK_EVERY);
-                continue;
-            };
-            return Ok(Some(Outcome::only(Verdict::Stopped, format!("Stopped: {reason}."))));
-        }
-        Ok(None)
-    }
-}
-
-/// A process that is ended when this is dropped.
-struct Guarded(Child);
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

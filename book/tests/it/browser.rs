@@ -50,7 +50,7 @@ fn a_kernel_is_edited_and_run_in_a_browser() {
     let profile = TempDir::new().unwrap();
     let mut command = Command::new(node);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser.mjs")).arg(chromium).arg(profile.path());
-    command.arg(format!("http://{}/one.html", served.address));
+    command.arg(served.link.replace("/#", "/one.html#"));
     command.args(env::var_os("BROWSER_SCREENSHOTS"));
     if !planted::compiler(&Device::sim(), "a_kernel_is_edited_and_run_in_a_browser") {
         command.env("NO_COMPILER", "1");

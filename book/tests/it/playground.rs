@@ -12,7 +12,7 @@ use std::{
 
 use bench::trial::Size;
 use book::playground::{kernels, pool::Limits};
-use common::{device::Device, testing::planted};
+use common::{device::Device, lifeline, testing::planted};
 use serde_json::{Value, json};
 use served::{KERNEL, Served};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
@@ -38,9 +38,7 @@ struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     fn properly(served: &'a Served) -> Asking<'a> {
-        let page = served.get("/one.html");
-        let (_, rest) = page.split_once("<meta name=\"warp-token\" content=\"").unwrap();
-        let token = rest.split('"').next().unwrap().to_owned();
+        let token = served.link.split_once("#token=").unwrap().1.to_owned();
         let (host, origin) = (served.address.clone(), Some(format!("http://{}", served.address)));
         Asking { served, host, origin, token: Some(token), more: "" }
     }
@@ -137,8 +135,11 @@ fn only_the_books_own_pages_may_ask() {
     assert_eq!(Asking { origin: None, ..proper() }.ask("GET", &path, "").0, 200);
     assert_eq!(Asking { origin: None, token: None, ..proper() }.ask("GET", &path, "").0, 403);
     assert_eq!(proper().ask("GET", "/.runs/1", "").0, 404);
-    // Each start has a token of its own, which other pages can't have framed or embedded.
+    // Each start has a token of its own, which no account of this machine can fetch.
     let page = served.get("/one.html");
+    for path in ["/", "/one.html", "/.builds", "/.editor.js", "/playground.js"] {
+        assert!(!served.get(path).contains(&proper().token.unwrap()), "{path}");
+    }
     assert!(
         page.contains("x-frame-options: DENY") && page.contains("cross-origin-resource-policy: same-origin"),
         "{page}"
@@ -188,7 +189,7 @@ fn a_huge_body_is_refused() {
     let served = Served::start();
     let asking = Asking::properly(&served);
     assert_eq!(asking.submit(&"x".repeat(300_000)).0, 413);
-    assert_eq!(asking.submit(&"\u{1}".repeat(262_144)).0, 202);
+    assert_eq!(asking.submit(&"\u{1}".repeat(65_536)).0, 202);
     let token = asking.token.as_ref().unwrap();
     let head = format!("Host: {0}\r\nOrigin: http://{0}\r\nX-Warp-Token: {token}\r\n", served.address);
     let answer = served.answer(&format!("POST /.runs HTTP/1.1\r\n{head}Content-Length: 99999999999\r\n\r\n"));
@@ -397,6 +398,35 @@ fn problems_are_solved_at_their_usual_and_least_sizes() {
     }
 }
 
+/// A file's lines would stand in the compiler's messages.
+#[test]
+fn an_edited_kernel_reads_no_file_and_writes_none() {
+    let served = Served::start();
+    let asking = Asking::properly(&served);
+    let secret = std::env::temp_dir().join(format!("warp-secret-{}", std::process::id()));
+    std::fs::write(&secret, "a secret line\n").unwrap();
+    let written = secret.with_extension("written");
+    let body = kernel("    if (i < n) c[i] = a[i] + b[i];");
+    for before in [
+        format!("#include \"{}\"\n", secret.display()),
+        format!("#include <{}>\n", secret.display()),
+        format!("#inc\\\nlude \"{}\"\n", secret.display()),
+        format!("%:include \"{}\"\n", secret.display()),
+        format!("#define NAME \"{}\"\n#include NAME\n", secret.display()),
+        "#include \"../../secret.txt\"\n".to_owned(),
+        "#include \"/proc/self/environ\"\n".to_owned(),
+        format!("// nvrtc: --pre-include={}\n", secret.display()),
+        format!("// nvrtc: --time={}\n", written.display()),
+        format!("// nvrtc: --create-pch={}\n", written.display()),
+        format!("// nvrtc: --fdevice-time-trace={}\n", written.display()),
+    ] {
+        let outcome = asking.run(&format!("{before}{body}"));
+        assert_ne!(outcome["verdict"], "right", "{before}{outcome}");
+        assert!(!outcome.to_string().contains("secret line") && !written.exists(), "{before}{outcome}");
+    }
+    std::fs::remove_file(secret).unwrap();
+}
+
 #[test]
 fn what_never_ends_or_takes_too_much_is_stopped() {
     if !has_compiler("what_never_ends_or_takes_too_much_is_stopped") {
@@ -480,13 +510,10 @@ fn cancelling_leaves_no_process_behind() {
 /// A server that was killed can't end its run: the run ends when it has gone.
 #[test]
 fn a_run_ends_with_its_server() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_book"))
-        .arg("--run-kernel")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .env("WARP_SIM_BUDGET", u64::MAX.to_string())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_book"));
+    lifeline::attach(&mut command);
+    command.arg("--run-kernel").stdout(Stdio::null()).env("WARP_SIM_BUDGET", u64::MAX.to_string());
+    let mut child = command.spawn().unwrap();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let task = json!({ "workspace": workspace, "file": "phase1-infra/kernels/05_mistakes.cu", "ptx": null });
     let mut stdin = child.stdin.take().unwrap();

@@ -8,13 +8,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use common::compile::gate::{self, Guest};
 use common::device::DeviceChoice;
 use serde::Serialize;
 
+use crate::child;
 use crate::exercise::{Count, Exercise};
 use crate::job::{GpuRequest, Job, Outcome, ShowRequest, Shown, Times};
 use crate::tasks::Sizes;
-use crate::{child, scan};
 
 /// Gives points.
 pub struct Grader {
@@ -135,7 +136,7 @@ impl Grader {
     /// # Errors
     /// If the exercise is at fault, or NVRTC is absent.
     pub fn judge(&self, exercise: &Exercise, text: &str) -> Result<Verdict> {
-        if let Some(refusal) = scan::refusal(text, &exercise.kernel) {
+        if let Some(refusal) = refusal(text, exercise) {
             return Ok(self.nothing(exercise, refusal));
         }
         let outcome = child::run(&self.program, &self.job(exercise, text), self.time, false)?;
@@ -208,7 +209,7 @@ impl Grader {
     /// Same as [`Grader::grade`].
     pub fn show(&self, exercise: &Exercise, file: &Path, request: ShowRequest) -> Result<Result<Shown, String>> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        if let Some(refusal) = scan::refusal(&text, &exercise.kernel) {
+        if let Some(refusal) = refusal(&text, exercise) {
             return Ok(Err(refusal));
         }
         let job = Job { show: Some(request), ..self.job(exercise, &text) };
@@ -379,6 +380,12 @@ pub fn allowed(base: u64, ratio: f64) -> u64 {
     (base as f64 * ratio) as u64
 }
 
+/// Reason why a text is not compiled, in a sentence; `None` if nothing speaks against it.
+fn refusal(text: &str, exercise: &Exercise) -> Option<String> {
+    let none = || format!("The file defines no kernel; it should define `{}`.", exercise.kernel);
+    gate::refusal(text, Guest::Answer).or_else(|| (!text.contains("__global__")).then(none))
+}
+
 /// The text of a submission, or why there is none to judge.
 ///
 /// # Errors
@@ -386,8 +393,8 @@ pub fn allowed(base: u64, ratio: f64) -> u64 {
 pub fn read(file: &Path) -> Result<Result<String, String>> {
     let about = std::fs::metadata(file).with_context(|| format!("{} cannot be read", file.display()))?;
     // A pipe would never end, and a large file need not be read to be refused.
-    if !about.is_file() || about.len() > scan::MAX_SOURCE as u64 {
-        return Ok(Err(format!("Expected a file of at most {} bytes.", scan::MAX_SOURCE)));
+    if !about.is_file() || about.len() > gate::MAX_SOURCE as u64 {
+        return Ok(Err(format!("Expected a file of at most {} bytes.", gate::MAX_SOURCE)));
     }
     let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
     Ok(Ok(String::from_utf8_lossy(&bytes).into_owned()))

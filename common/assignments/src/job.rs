@@ -34,6 +34,23 @@ pub struct Job {
     pub gpu: Option<GpuRequest>,
 }
 
+impl Job {
+    /// The names of the kernel's parameters, for labels; fewer if the text is unusual.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        parameters(&self.source, &self.kernel)
+    }
+}
+
+fn parameters(source: &str, kernel: &str) -> Vec<String> {
+    let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let name = |parameter: &str| {
+        let parameter = parameter.trim_end();
+        parameter[parameter.trim_end_matches(is_word).len()..].to_owned()
+    };
+    list.map(|(list, _)| list.split(',').map(name).collect()).unwrap_or_default()
+}
+
 /// Result of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -162,4 +179,16 @@ pub struct Spread {
     pub median: f64,
     /// Upper quartile.
     pub high: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameters;
+
+    #[test]
+    fn parameters_have_the_names_of_the_source() {
+        let source = "extern \"C\" __global__ void add(const float *a, float* __restrict__ c,\n unsigned n ) {";
+        assert_eq!(parameters(source, "add"), ["a", "c", "n"]);
+        assert_eq!(parameters("", "add"), [""; 0]);
+    }
 }

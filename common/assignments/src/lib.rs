@@ -2,10 +2,12 @@
 //! cheap enough.
 //!
 //! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); a task of [`tasks`] gives its kernel's inputs and
-//! expected outputs. A reader's kernel is checked by [`scan`], then becomes a [`job`] for a process of its own ([`child`]):
-//! [`run`] checks it, [`show`] counts it by line and draws it, and on a GPU [`gpu`] measures its time. [`grade`] gives the
-//! points. [`store`] remembers a reader's progress. A [`question`] of the book has its answer from the simulator, too.
+//! expected outputs. A reader's kernel passes the [gate](common::compile::gate), then becomes a [`job`] for a process of its own
+//! ([`child`], within the bounds of [`bounded`]): [`run`] checks it, [`show`] counts it by line and draws it, and on a GPU [`gpu`]
+//! measures its time. [`grade`] gives the points. [`store`] remembers a reader's progress. A [`question`] of the book has its
+//! answer from the simulator, too.
 
+pub mod bounded;
 pub mod child;
 pub mod exercise;
 pub mod export;
@@ -14,7 +16,6 @@ pub mod grade;
 pub mod job;
 pub mod question;
 pub mod run;
-pub mod scan;
 pub mod show;
 pub mod store;
 pub mod submissions;

@@ -10,7 +10,6 @@ use half::{bf16, f16};
 
 use crate::exercise::Count;
 use crate::job::{CaseOutcome, Job, Outcome};
-use crate::scan;
 use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
 /// Maximum warp instructions of one launch: some hundred times what an exercise needs.
@@ -70,7 +69,7 @@ fn launch_case(job: &Job, device: &Device, kernel: &Kernel, sizes: &Sizes) -> Re
 
 /// Numbers among a kernel's arguments, by the names in its text.
 fn numbers(job: &Job, setup: &Setup) -> Vec<(String, String)> {
-    let names = scan::parameters(&job.source, &job.kernel);
+    let names = job.parameters();
     let number = |argument: &Argument| match argument {
         Argument::U32(value) => Some(value.to_string()),
         Argument::I32(value) => Some(value.to_string()),

@@ -15,7 +15,6 @@ use half::{bf16, f16};
 use crate::exercise::Count;
 use crate::job::{Job, Line, Picture, ShowRequest, Shown};
 use crate::run;
-use crate::scan;
 use crate::tasks::{self, Argument, Case, Setup, Sizes};
 
 /// Maximum size of a picture in bytes: it has to fit into an answer.
@@ -90,7 +89,7 @@ fn observed(
         Ok(kernel) => kernel,
         Err(error) => return Ok(Err(error.render(false))),
     };
-    let names = scan::parameters(&job.source, &job.kernel);
+    let names = job.parameters();
     let mut args = Vec::new();
     for (at, argument) in setup.args.iter().enumerate() {
         let fallback = format!("argument {at}");

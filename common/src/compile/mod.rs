@@ -20,6 +20,7 @@ mod architecture;
 mod cache;
 mod current;
 mod edits;
+pub mod gate;
 pub mod head;
 pub(crate) mod nvrtc;
 pub mod ptx;

@@ -21,6 +21,8 @@ pub(crate) struct Served {
     folder: TempDir,
     /// `127.0.0.1:PORT`.
     pub address: String,
+    /// Address for the reader's browser.
+    pub link: String,
 }
 
 /// Markdown of a page with a prediction, with a question in between.
@@ -66,8 +68,9 @@ impl Served {
         let server = Server::start(book, folder.path().join("out"), 0).unwrap();
         let server = server.running_kernels_by(env!("CARGO_BIN_EXE_book").into(), limits).unwrap();
         let address = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let link = server.link();
         thread::spawn(move || server.run());
-        Served { folder, address }
+        Served { folder, address, link }
     }
 
     pub(crate) fn pages(&self) -> PathBuf {

@@ -1,0 +1,115 @@
+//! Processes that run kernels of others: nothing of them stays when the command that started them is gone.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use assignments::bounded::{Bounds, Task};
+use assignments::{child, exercise, job::Job};
+use common::Device;
+use common::testing::planted::compiler;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
+
+/// Keeps the compiler busy for minutes, and takes gigabytes.
+const ENDLESS: &str =
+    "template <int A, int B> struct T { static constexpr int v = T<A - 1, B>::v + T<A - 1, B + (1 << (A % 30))>::v; };
+template <int B> struct T<0, B> { static constexpr int v = B; };
+extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n) { c[0] = T<200, 0>::v; }
+";
+
+/// Waits for `is_so`; false if that takes too long.
+fn comes(seconds: u64, mut is_so: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        if is_so() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// The processes that a process has started and that run.
+fn children(of: &Child) -> Vec<Pid> {
+    let mut system = System::new();
+    system.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing());
+    let own = |(_, process): &(&Pid, &sysinfo::Process)| process.parent() == Some(Pid::from_u32(of.id()));
+    let found = system.processes().iter().filter(own).filter(|(_, process)| process.thread_kind().is_none());
+    found.map(|(pid, _)| *pid).collect()
+}
+
+fn runs(pid: Pid) -> bool {
+    let mut system = System::new();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, ProcessRefreshKind::nothing());
+    system.process(pid).is_some_and(|process| process.status() != ProcessStatus::Zombie)
+}
+
+fn entries(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+#[test]
+fn a_grader_that_is_killed_leaves_no_process_and_no_folder() {
+    if !compiler(&Device::sim(), "a_grader_that_is_killed_leaves_no_process_and_no_folder") {
+        return;
+    }
+    let (scratch, class) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let person = class.path().join("ada");
+    fs::create_dir(&person).unwrap();
+    fs::write(person.join("guard.cu"), ENDLESS).unwrap();
+    let mut grader = Command::new(env!("CARGO_BIN_EXE_assignments"));
+    grader.arg("submissions").arg(class.path()).envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, scratch.path())));
+    let mut grader = grader.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut started = Vec::new();
+    let begun = comes(60, || {
+        started = children(&grader);
+        !started.is_empty() && entries(scratch.path()) > 0
+    });
+    grader.kill().unwrap();
+    grader.wait().unwrap();
+    assert!(begun, "it started no process");
+    assert!(comes(10, || !started.iter().any(|pid| runs(*pid))), "{started:?} still run");
+    assert!(comes(10, || entries(scratch.path()) == 0), "its folder is still there");
+}
+
+/// As if the command that started it had been suspended.
+#[test]
+fn a_process_that_nobody_ends_ends_by_its_bounds() {
+    if !compiler(&Device::sim(), "a_process_that_nobody_ends_ends_by_its_bounds") {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let guard = exercise::all(root).unwrap().swap_remove(0);
+    let bounds = |time, memory| Bounds { time, memory, output: 1 << 20 };
+    for (bounds, least) in [
+        (bounds(Duration::from_secs(1), 8 << 30), Duration::from_secs(1)),
+        (bounds(Duration::from_secs(60), 64 << 20), Duration::ZERO),
+    ] {
+        let task = Task::new(bounds).unwrap();
+        let mut command = task.command(env!("CARGO_BIN_EXE_assignments"));
+        command.arg(child::SUBCOMMAND).env("WARP_CACHE_DIR", task.folder().join("cache"));
+        let job = Job {
+            nonce: 0,
+            task: guard.task.clone(),
+            kernel: guard.kernel.clone(),
+            source: ENDLESS.to_owned(),
+            architecture: None,
+            cases: guard.cases.clone(),
+            counts: None,
+            seed: 1,
+            show: None,
+            gpu: None,
+        };
+        let begin = Instant::now();
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        writeln!(stdin, "{}", serde_json::to_string(&job).unwrap()).unwrap();
+        let ended = comes(20, || process.try_wait().unwrap().is_some());
+        let _ = process.kill();
+        assert!(ended && begin.elapsed() >= least, "{:?}", begin.elapsed());
+        assert_eq!(process.wait().unwrap().code(), Some(1));
+    }
+}
