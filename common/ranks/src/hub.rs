@@ -221,14 +221,8 @@ impl Hub {
             let sentence = format!("{} of {} did not come within {seconds}", name(&absent), self.size);
             (RankFailureKind::Absent, first, sentence)
         } else {
-            let call = state.members[rank].open.as_ref().map(|open| &open.call);
-            let peers: Vec<usize> = match call.map(|call| call.operation) {
-                Some(Operation::Transfer { to, from }) => {
-                    [to, from].into_iter().flatten().map(|end| end.peer as usize).collect()
-                }
-                _ => (0..self.size).filter(|&rank| state.members[rank].open.is_none()).collect(),
-            };
-            let call = call.map_or(String::new(), Call::to_string);
+            let (rank, peers) = state.behind(rank);
+            let call = state.open(rank).map_or(String::new(), |open| open.call.to_string());
             let sentence = format!("rank {rank} waits in {call}, but {} did not come within {seconds}", name(&peers));
             (RankFailureKind::Late, peers.first().copied().unwrap_or(rank), sentence)
         };
@@ -276,6 +270,36 @@ impl State {
 
     fn open(&self, rank: usize) -> Option<&Open> {
         self.members[rank].open.as_ref()
+    }
+
+    /// The ranks that the open call of `rank` still waits for.
+    fn awaited(&self, rank: usize) -> Vec<usize> {
+        let Some(open) = self.open(rank) else { return Vec::new() };
+        match open.call.operation {
+            Operation::Transfer { to, from } => {
+                let to = to.filter(|_| !open.sent);
+                let from = from.filter(|_| open.received.is_none());
+                [to, from].into_iter().flatten().map(|end| end.peer as usize).collect()
+            }
+            _ => (0..self.members.len()).filter(|&other| self.open(other).is_none()).collect(),
+        }
+    }
+
+    /// Follows those who wait, from `rank` on, to one whose awaited ranks wait for nobody: that rank, and these.
+    fn behind(&self, rank: usize) -> (usize, Vec<usize>) {
+        let (mut rank, mut seen) = (rank, vec![rank]);
+        loop {
+            let awaited = self.awaited(rank);
+            let (waiting, idle): (Vec<usize>, Vec<usize>) =
+                awaited.iter().partition(|&&peer| self.open(peer).is_some());
+            match waiting.into_iter().find(|peer| !seen.contains(peer)) {
+                Some(next) if idle.is_empty() => {
+                    seen.push(next);
+                    rank = next;
+                }
+                _ => return (rank, if idle.is_empty() { awaited } else { idle }),
+            }
+        }
     }
 
     fn answer(&mut self, rank: usize, bytes: Arc<Vec<u8>>) {
@@ -494,6 +518,22 @@ mod tests {
         assert_eq!(late([5, 4, 4]), (1, format!("{waits} ranks 1 and 2 did not come within 2 s")));
         let (rank, sentence) = late([5, 5, 5]);
         assert!(rank == 0 && sentence.contains("no rank is behind in its collectives"), "{sentence}");
+    }
+
+    /// Rank 0 waits for rank 2, which waits for rank 1, which does nothing: a suspended process, for instance.
+    #[test]
+    fn the_rank_is_named_that_the_others_wait_for_in_the_end() {
+        let end = |peer| Some(End { peer, count: 1 });
+        let transfer = |to, from| Call { operation: Operation::Transfer { to, from }, ..sum(0) };
+        let (hub, _told) = hub(4, Duration::from_millis(20));
+        hub.call(0, transfer(None, end(2)), Vec::new());
+        hub.call(2, transfer(end(3), end(1)), vec![0; 4]);
+        hub.call(3, transfer(None, end(2)), Vec::new());
+        std::thread::sleep(Duration::from_millis(30));
+        hub.tick();
+        let RankFailure { rank, kind, sentence } = hub.failure().unwrap();
+        assert_eq!((rank, kind), (1, RankFailureKind::Late));
+        assert!(sentence.starts_with("rank 2 waits in ") && sentence.contains("rank 1 did not come"), "{sentence}");
     }
 
     /// A rank in another process may send anything.

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use super::world::MAX_RANKS;
 use common::console;
 use common::error::{Error, RankFailure, RankFailureKind, Result};
+use common::lifeline;
+use common::secret::Secret;
 
-/// Set for a process whose standard input ends when its launcher does.
-const LIFELINE: &str = "WARP_RANK_LIFELINE";
+/// Holds the secret of the ranks of one run: rank 0 lets in whoever knows it. A launcher of one's own may set it too.
+const SECRET: &str = "WARP_RANK_SECRET";
 
 /// Time for the other ranks to report why they end, once one has failed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -45,11 +47,12 @@ pub fn launch(launch: &Launch) -> Result<()> {
     if size == 0 || size > MAX_RANKS {
         return Err(Error::Invalid(format!("{size} processes: ranks are 1 to {MAX_RANKS}")));
     }
+    let secret = Secret::random().map_err(Error::io(&launch.program))?;
     let port = free_port().map_err(Error::io("127.0.0.1"))?;
     let mut started = Processes::default();
     for rank in 0..size {
         let mut command = Command::new(&launch.program);
-        command.args(&launch.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&launch.args).stdout(Stdio::piped()).stderr(Stdio::piped());
         // What another launcher has set for us is not theirs.
         for name in ["TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "WARP_RANK_PORT"] {
             command.env_remove(name);
@@ -57,7 +60,9 @@ pub fn launch(launch: &Launch) -> Result<()> {
         for (name, number) in [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("LOCAL_WORLD_SIZE", size)] {
             command.env(name, number.to_string());
         }
-        command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string()).env(LIFELINE, "stdin");
+        command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+        command.env(SECRET, secret.reveal());
+        lifeline::attach(&mut command);
         started.add(rank, command.spawn().map_err(Error::io(&launch.program))?);
     }
     let mut first: Option<(usize, ExitStatus)> = None;
@@ -150,18 +155,15 @@ fn forward<W: Write>(from: impl Read, to: fn() -> W, prefix: &str) {
     }
 }
 
+/// The secret that this process was given; empty without one.
+pub(super) fn secret() -> Secret {
+    Secret::given(std::env::var(SECRET).unwrap_or_default())
+}
+
 /// Ends this process when the launcher that started it has ended, for whatever reason.
 pub(super) fn watch_the_launcher() {
     static WATCHING: Once = Once::new();
-    if std::env::var_os(LIFELINE).is_none_or(|value| value != "stdin") {
-        return;
-    }
     WATCHING.call_once(|| {
-        thread::spawn(|| {
-            // Nothing is ever written to it.
-            let _ = io::copy(&mut io::stdin(), &mut io::sink());
-            console::error("the launcher of this process has ended");
-            std::process::exit(1);
-        });
+        lifeline::watch(io::stdin(), || console::error("the launcher of this process has ended"));
     });
 }

@@ -208,6 +208,7 @@ where
         // Who cannot take part says so to the others before it ends.
         backend: communicator::describe(device, options.transport)
             .unwrap_or_else(|error| format!("nothing, since {error}")),
+        secret: launch::secret(),
     };
     // Rank 0 serves until the others have heard the end.
     let (line, _server) = if world.rank == 0 {

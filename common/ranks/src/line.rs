@@ -291,12 +291,13 @@ mod tests {
     use super::super::call::Operation;
     use super::super::server::Server;
     use super::*;
+    use common::secret::Secret;
 
     const TIMEOUT: Duration = Duration::from_millis(300);
 
     fn hello(rank: u32) -> Hello {
         let (job, program, backend) = ("job".to_owned(), "program".to_owned(), "NCCL 2.27.5".to_owned());
-        Hello { rank, size: 2, job, program, backend }
+        Hello { rank, size: 2, job, program, backend, secret: Secret::given("secret") }
     }
 
     /// A hub with a server, on rank 0.
@@ -317,6 +318,12 @@ mod tests {
         let (meeting, hub, _line, _server) = rank_0();
         let said = refused(&meeting, &Hello { job: "other".to_owned(), ..hello(1) });
         assert_eq!(said.sentence, "rank 0 at this address belongs to the run `job`, not `other`");
+        assert_eq!(hub.failure(), None);
+        let said = refused(&meeting, &Hello { secret: Secret::given("guessed"), ..hello(1) });
+        assert_eq!(
+            said.sentence,
+            "rank 1 does not know the secret of rank 0: both need the same WARP_RANK_SECRET, or none"
+        );
         assert_eq!(hub.failure(), None);
         let said = refused(&meeting, &Hello { backend: "NCCL 2.28.3".to_owned(), ..hello(1) });
         let sentence =
@@ -344,6 +351,34 @@ mod tests {
             scope.spawn(|| one.call(barrier(), Vec::new()).unwrap());
             line.call(barrier(), Vec::new()).unwrap();
         });
+    }
+
+    /// Connections that say nothing, that begin a long message, or that say what no rank says, more of them than are kept at a time.
+    #[test]
+    fn strangers_keep_no_rank_out_and_take_no_memory() {
+        let (meeting, hub, line, _server) = rank_0();
+        let idle: Vec<TcpStream> = (0..200)
+            .map(|at| {
+                let mut stranger = TcpStream::connect(("127.0.0.1", meeting.port)).unwrap();
+                let head = [Kind::Call as u8, 0, 0, 0, 8];
+                let said: &[u8] = [&[], &head[..], b"GET / HTTP/1.1\r\n\r\n"][at % 3];
+                io::Write::write_all(&mut stranger, said).unwrap();
+                stranger
+            })
+            .collect();
+        // One that begins a call without a greeting is not read on.
+        let mut long = TcpStream::connect(("127.0.0.1", meeting.port)).unwrap();
+        long.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        let _ = io::Write::write_all(&mut long, &[Kind::Call as u8, 0, 0, 0, 8]);
+        let refused = (0..64).any(|_| io::Write::write_all(&mut long, &[7; 1 << 20]).is_err());
+        assert!(refused, "64 MiB were read");
+        let one = Line::connect(&meeting, &hello(1), Duration::from_secs(5)).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| one.call(Call::plain(Operation::Barrier), Vec::new()).unwrap());
+            line.call(Call::plain(Operation::Barrier), Vec::new()).unwrap();
+        });
+        assert_eq!(hub.failure(), None);
+        drop(idle);
     }
 
     /// A host without power closes nothing, and says nothing.

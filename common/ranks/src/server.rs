@@ -4,11 +4,12 @@
 //! Each connection has a thread that reads and one that writes. Messages between answers show each side that the other process
 //! lives.
 
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, Read};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,19 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Time for the other side to read the last message.
 const PARTING: Duration = Duration::from_secs(1);
+
+/// Maximum number of connections that have not said who they are. One more ends the oldest: so idle strangers keep no rank out.
+const STRANGERS: usize = 64;
+
+/// Maximum number of pieces that are read of whoever was refused.
+const MOST_PIECES: usize = 8;
+
+/// Time in which a connection must say who it is.
+const INTRODUCTION: Duration = Duration::from_secs(5);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Interval of a process's signs of life.
 pub(super) fn interval(timeout: Duration) -> Duration {
@@ -53,7 +67,10 @@ struct Shared {
     hello: Hello,
     stop: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Connections of ranks.
     streams: Mutex<Vec<TcpStream>>,
+    /// Connections that have not said who they are, by number, the oldest first.
+    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
 }
 
 impl Server {
@@ -88,6 +105,7 @@ impl Server {
             stop: AtomicBool::new(false),
             threads: Mutex::default(),
             streams: Mutex::default(),
+            strangers: Mutex::default(),
         });
         let listening = thread::spawn({
             let shared = shared.clone();
@@ -99,19 +117,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let Shared { hub, stop, threads, streams, .. } = &*self.shared;
+        let Shared { hub, stop, threads, streams, strangers, .. } = &*self.shared;
         stop.store(true, Ordering::Relaxed);
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();
         }
+        lock(strangers).drain(..).for_each(|(_, stranger)| drop(stranger.shutdown(Shutdown::Both)));
         // The writers send what is still to be told, and end; the readers end when the other side has read it and closes.
         hub.close();
-        let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *lock(threads));
         let end = Instant::now() + PARTING;
         while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));
         }
-        for stream in &*streams.lock().unwrap_or_else(PoisonError::into_inner) {
+        for stream in &*lock(streams) {
             let _ = stream.shutdown(Shutdown::Both);
         }
         threads.into_iter().for_each(|thread| drop(thread.join()));
@@ -120,37 +139,55 @@ impl Drop for Server {
 
 impl Shared {
     fn accept(self: &Arc<Shared>, listener: &TcpListener) {
-        // Strangers may come too, but not without end.
-        let most = 4 * self.hub.size() + 64;
-        let mut strangers = 0;
+        let mut number = 0;
         while !self.stop.load(Ordering::Relaxed) && !self.hub.is_complete() {
             match listener.accept() {
-                Ok((stream, _)) if strangers < most => {
-                    strangers += 1;
+                Ok((stream, _)) => {
+                    let Ok(copy) = stream.try_clone() else { continue };
+                    number += 1;
+                    let mut strangers = lock(&self.strangers);
+                    strangers.push_back((number, copy));
+                    if strangers.len() > STRANGERS
+                        && let Some((_, oldest)) = strangers.pop_front()
+                    {
+                        let _ = oldest.shutdown(Shutdown::Both);
+                    }
+                    drop(strangers);
                     let shared = self.clone();
-                    self.keep(thread::spawn(move || shared.serve(stream)));
+                    self.keep(thread::spawn(move || shared.serve(number, stream)));
                 }
-                Ok(_) => {}
                 Err(_) => thread::sleep(Duration::from_millis(2)),
             }
         }
     }
 
     fn keep(&self, thread: JoinHandle<()>) {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        let mut threads = lock(&self.threads);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
+
+    /// The greeting of a connection, and another handle of it; `None` if it is no rank's, or came too late.
+    fn introduction(
+        &self,
+        number: u64,
+        stream: &mut TcpStream,
+    ) -> Option<(std::result::Result<Hello, u32>, TcpStream)> {
+        let timeout = self.hub.timeout();
+        let prepared = prepare(stream, timeout).and_then(|()| stream.set_read_timeout(Some(INTRODUCTION)));
+        let greeting = prepared.and_then(|()| wire::read_hello(stream));
+        let mut strangers = lock(&self.strangers);
+        let at = strangers.iter().position(|(other, _)| *other == number)?;
+        let (_, copy) = strangers.remove(at)?;
+        drop(strangers);
+        let hello = wire::parse_hello(&greeting.ok()?)?;
+        stream.set_read_timeout(Some(silence(timeout))).ok()?;
+        Some((hello, copy))
     }
 
     /// Serves a connection until one of its sides closes it.
-    fn serve(self: &Arc<Shared>, mut stream: TcpStream) {
-        let timeout = self.hub.timeout();
-        let Ok(copy) = stream.try_clone() else { return };
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
-        if prepare(&stream, timeout).is_err() {
-            return;
-        }
-        // Whoever does not say who it is, is not one of us.
-        let Ok((Kind::Hello, body)) = wire::read(&mut stream) else { return };
-        let Some(hello) = wire::parse_hello(&body) else { return };
+    fn serve(self: &Arc<Shared>, number: u64, mut stream: TcpStream) {
+        let Some((hello, copy)) = self.introduction(number, &mut stream) else { return };
         let joined = self.admit(hello).and_then(|rank| Ok((rank, self.hub.join(rank)?)));
         let (rank, told) = match joined {
             Ok(joined) => joined,
@@ -158,10 +195,16 @@ impl Shared {
                 let _ = wire::write(&mut stream, Kind::Failed, &[&wire::failure(&failure)]);
                 let _ = stream.shutdown(Shutdown::Write);
                 // A connection closed with unread bytes takes back what was written.
-                while wire::read(&mut stream).is_ok() {}
+                let _ = stream.set_read_timeout(Some(PARTING));
+                let mut rest = [0; 4 << 10];
+                let mut pieces = 0;
+                while pieces < MOST_PIECES && matches!(stream.read(&mut rest), Ok(1..)) {
+                    pieces += 1;
+                }
                 return;
             }
         };
+        lock(&self.streams).push(copy);
         if let Ok(writer) = stream.try_clone() {
             let hub = self.hub.clone();
             self.keep(thread::spawn(move || write(writer, &hub, &told)));
@@ -180,6 +223,11 @@ impl Shared {
             )
         })?;
         let rank = hello.rank as usize;
+        if !ours.secret.is(hello.secret.reveal()) {
+            // It may be anyone's: ours goes on without it, and it learns nothing.
+            let remedy = "both need the same WARP_RANK_SECRET, or none";
+            return Err(refused(rank, format!("rank {rank} does not know the secret of rank 0: {remedy}")));
+        }
         if hello.job != ours.job {
             // It is another run's: ours goes on without it.
             return Err(refused(

@@ -7,13 +7,14 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use super::call::{Call, End, Operation, ReduceOp};
 use common::error::{RankFailure, RankFailureKind};
+use common::secret::Secret;
 use common::text::printable_lines;
 
 /// First bytes of a connection.
 const MAGIC: &[u8; 8] = b"WARPRANK";
 
 /// Version of all messages.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Maximum bytes that a rank may bring to a call, or get from it.
 pub(super) const MAX_PAYLOAD: usize = 256 << 20;
@@ -60,6 +61,8 @@ pub(super) struct Hello {
     pub program: String,
     /// Path of the values, with the version: `NCCL 2.27.5`.
     pub backend: String,
+    /// The secret of the run's ranks.
+    pub secret: Secret,
 }
 
 pub(super) fn write(out: &mut impl Write, kind: Kind, parts: &[&[u8]]) -> io::Result<()> {
@@ -88,12 +91,25 @@ pub(super) fn write(out: &mut impl Write, kind: Kind, parts: &[&[u8]]) -> io::Re
 /// # Errors
 /// [`ErrorKind::UnexpectedEof`] if the peer has closed the connection, [`ErrorKind::InvalidData`] for an invalid message.
 pub(super) fn read(input: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
+    read_of(&Kind::ALL, input)
+}
+
+/// The first message of a connection, as [`parse_hello`] takes it. Of any other nothing is read but its head.
+///
+/// # Errors
+/// Same as [`read`].
+pub(super) fn read_hello(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    Ok(read_of(&[Kind::Hello], input)?.1)
+}
+
+/// The next message, which must be of one of these kinds.
+fn read_of(kinds: &[Kind], input: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
     let mut head = [0; 5];
     input.read_exact(&mut head)?;
     let [kind, length @ ..] = head;
-    let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind);
+    let kind = kinds.iter().find(|known| **known as u8 == kind);
     let length = u32::from_le_bytes(length) as usize;
-    let Some(kind) = kind.filter(|kind| length <= kind.limit()) else { return Err(ErrorKind::InvalidData.into()) };
+    let Some(&kind) = kind.filter(|kind| length <= kind.limit()) else { return Err(ErrorKind::InvalidData.into()) };
     let mut body = Vec::new();
     input.take(length as u64).read_to_end(&mut body)?;
     if body.len() < length { Err(ErrorKind::UnexpectedEof.into()) } else { Ok((kind, body)) }
@@ -145,7 +161,7 @@ pub(super) fn hello(hello: &Hello) -> Vec<u8> {
     for number in [VERSION, hello.rank, hello.size] {
         out.extend(number.to_le_bytes());
     }
-    for text in [&hello.job, &hello.program, &hello.backend] {
+    for text in [&hello.job, &hello.program, &hello.backend, hello.secret.reveal()] {
         put_text(&mut out, cut(text));
     }
     out
@@ -162,7 +178,8 @@ pub(super) fn parse_hello(bytes: &[u8]) -> Option<Result<Hello, u32>> {
         return Some(Err(version));
     }
     let (rank, size) = (fields.u32()?, fields.u32()?);
-    let hello = Hello { rank, size, job: fields.text()?, program: fields.text()?, backend: fields.text()? };
+    let [job, program, backend, secret] = [fields.text()?, fields.text()?, fields.text()?, fields.text()?];
+    let hello = Hello { rank, size, job, program, backend, secret: Secret::given(secret) };
     fields.0.is_empty().then_some(Ok(hello))
 }
 
@@ -271,7 +288,14 @@ mod tests {
             let bytes = [&call(&one)[..], b"payload"].concat();
             assert_eq!(parse_call(&bytes), Some((one, &b"payload"[..])));
         }
-        let greeting = Hello { rank: 1, size: 2, job: "j".into(), program: "p".into(), backend: "host".into() };
+        let greeting = Hello {
+            rank: 1,
+            size: 2,
+            job: "j".into(),
+            program: "p".into(),
+            backend: "host".into(),
+            secret: Secret::given("s"),
+        };
         assert_eq!(parse_hello(&hello(&greeting)), Some(Ok(greeting)));
         let sentence = RankFailure { rank: 7, kind: RankFailureKind::Late, sentence: "too late".into() };
         assert_eq!(parse_failure(&failure(&sentence)), Some(sentence));
@@ -287,6 +311,9 @@ mod tests {
         let refused = |bytes: &[u8]| read(&mut &bytes[..]).unwrap_err().kind();
         assert_eq!(refused(b""), ErrorKind::UnexpectedEof);
         assert_eq!(refused(b"GET / HTTP/1.1\r\n\r\n"), ErrorKind::InvalidData);
+        // A message that is long, and no greeting.
+        let answer = message(Kind::Answer, &[&[7; 100]]);
+        assert_eq!(read_hello(&mut &answer[..]).unwrap_err().kind(), ErrorKind::InvalidData);
         // More than any message has, and more than this kind has: nothing is allocated.
         assert_eq!(refused(&[Kind::Answer as u8, 255, 255, 255, 255]), ErrorKind::InvalidData);
         assert_eq!(refused(&[Kind::Hello as u8, 0, 0, 1, 0]), ErrorKind::InvalidData);
@@ -306,7 +333,14 @@ mod tests {
                 let _ = (parse_call(&changed), parse_failure(&changed), parse_hello(&changed));
             }
         }
-        let other = Hello { rank: 1, size: 2, job: String::new(), program: String::new(), backend: String::new() };
+        let other = Hello {
+            rank: 1,
+            size: 2,
+            job: String::new(),
+            program: String::new(),
+            backend: String::new(),
+            secret: Secret::given(""),
+        };
         let mut version = hello(&other);
         version[8] = 9;
         assert_eq!(parse_hello(&version), Some(Err(9)));
