@@ -1,11 +1,12 @@
 //! Where and when a run was made, for records.
 
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The moment in UTC, as in RFC 3339: `2026-01-31T12:00:00Z`.
 pub fn date() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+    // A clock that was never set may be before it, and humantime has no such dates.
+    humantime::format_rfc3339_seconds(SystemTime::now().max(UNIX_EPOCH)).to_string()
 }
 
 /// `git describe` of the sources of this build; `WARP_COMMIT` gives it for sources without a repository.

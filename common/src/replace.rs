@@ -3,8 +3,13 @@
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
+
+/// Beginning and end of the names of files that are not renamed yet.
+const PREFIX: &str = ".warp-";
+const SUFFIX: &str = ".tmp";
 
 /// Makes `bytes` the contents of the file at `path`: they are written beside it, to the disk, and the new file is renamed to
 /// the old one's name. If anything fails before that, an earlier file is unchanged. A link keeps pointing to its file, and
@@ -42,19 +47,40 @@ pub fn can_write(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The target file if `path` is a link, and its metadata.
+/// The target file if `path` is a link, whether it exists or not, and its metadata.
 fn resolve(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut path = path.to_owned();
+    // As many as Linux follows.
+    for _ in 0..40 {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
     let present = fs::metadata(&path).ok();
     (path, present)
+}
+
+/// Time after which a file that was never renamed is that of a process that was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Deletes files in a directory that killed processes have left there.
+fn tidy(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ours = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_ours && age().is_some_and(|age| age > ABANDONED) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// An empty file in the directory of `path`, which is deleted unless it is kept. Others may read it if the umask lets
 /// them.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tidy(parent);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".warp-").suffix(".tmp");
+    builder.prefix(PREFIX).suffix(SUFFIX);
     #[cfg(unix)]
     builder.permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
     // Its message would name a file that nobody asked for.
@@ -79,6 +105,21 @@ mod tests {
         assert!(write(&nowhere, b"").is_err());
         let reason = can_write(&nowhere).unwrap_err().to_string();
         assert!(!reason.contains(".tmp"), "{reason}");
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_deleted_once_it_is_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, new, other] = [".warp-old.tmp", ".warp-new.tmp", "old.tmp"].map(|name| dir.path().join(name));
+        for path in [&old, &new, &other] {
+            fs::write(path, "").unwrap();
+        }
+        for path in [&old, &other] {
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - 2 * ABANDONED).unwrap();
+        }
+        write(&dir.path().join("a"), b"").unwrap();
+        assert!(!old.exists() && new.exists() && other.exists());
     }
 
     #[test]
@@ -107,6 +148,11 @@ mod tests {
             write(path, b"new").unwrap();
             assert!(fs::symlink_metadata(path).unwrap().is_symlink());
         }
+        let [target, dangling] = ["target", "dangling"].map(|name| dir.path().join(name));
+        symlink("target", &dangling).unwrap();
+        write(&dangling, b"made").unwrap();
+        assert!(fs::symlink_metadata(&dangling).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "made");
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());

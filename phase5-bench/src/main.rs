@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use bench::command::{self, CommandArgs, SaveArgs, Shell};
 use bench::record::{self, Named, Record};
 use bench::table::{Format, Table};
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use common::cpu;
 use common::device::{Device, SimOptions};
 use media::photo::Photo;
@@ -104,10 +103,6 @@ const SLOWER: u8 = 3;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if args.names.is_empty() && args.save.save.is_some() {
-        let mut command = Args::command();
-        command.error(ErrorKind::MissingRequiredArgument, "--save needs tables: `all`, or names of the list").exit();
-    }
     let shell = Shell::new(args.common.format).saving(args.save.save.as_deref());
     shell.going_on_if(args.plot.is_some() || args.report.is_some()).run(|shell| match &args.command {
         Some(Command::Report(report)) => report::command::run(report),
@@ -139,7 +134,7 @@ fn summarise(args: &Args, shell: &mut Shell) -> Result<()> {
     for table in &screen.tables {
         shell.table(table)?;
     }
-    Ok(())
+    Ok(shell.save(&screen.run)?)
 }
 
 /// Makes each table, reports which failed, and prints, saves and draws the others.
@@ -191,6 +186,7 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
         }
         record.push_under(spec.name, finished.table, conditions);
         record.set_spread(spec.name, spread);
+        shell.save_part(&record)?;
         let Some(earlier) = &earlier else { continue };
         match record.changes(earlier, spec.name, args.noise) {
             Some(changes) => {

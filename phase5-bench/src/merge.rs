@@ -1,9 +1,11 @@
 //! `phase5-bench merge`: tables of separately saved runs, in one record.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use bench::command;
 use bench::record::{Named, Record};
+use common::compile;
 
 use crate::limits::LIMITS;
 use crate::tables::TABLES;
@@ -35,6 +37,7 @@ pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<(
         let reason = format!("`{}` is made of other tables; merge those", derived.name);
         return Err(Error::Merge { path: path.clone(), reason });
     }
+    let _alone = alone()?;
     let mut record = Record::open(path)?;
     let later = runs.iter().map(|run| chosen(run, tables)).collect::<Result<Vec<_>>>()?;
     let in_no_run = |name: &&String| later.iter().all(|run| run.table(name).is_none());
@@ -51,6 +54,20 @@ pub fn command(MergeArgs { record: path, runs, tables }: &MergeArgs) -> Result<(
     }
     command::say("saved", path.display());
     Ok(())
+}
+
+/// Waits until no other merge of this account runs: two that read the same record would each lose what the other puts into it.
+fn alone() -> Result<Option<File>> {
+    // Without a folder of its own an account has no place to wait at.
+    let Some(directory) = compile::directory() else { return Ok(None) };
+    let path = directory.join("merge.lock");
+    let locked = || {
+        std::fs::create_dir_all(&directory)?;
+        let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+        file.lock()?;
+        Ok(Some(file))
+    };
+    Ok(locked().map_err(common::Error::io(&path))?)
 }
 
 /// The run with the requested tables, or all measured ones.

@@ -423,6 +423,8 @@ pub struct Screen {
     pub tables: Vec<Table>,
     /// One sentence for each failure or error.
     pub wrong: Vec<String>,
+    /// The tables that were measured for it.
+    pub run: Record,
 }
 
 /// Makes the screen: on a GPU by measuring only what it shows; on the simulator from the runner's recorded runs, with small cases
@@ -431,15 +433,15 @@ pub struct Screen {
 /// # Errors
 /// Same as [`tabulate`].
 pub fn screen(runner: &mut Runner) -> Result<Screen> {
-    let (mut tables, wrong) = if runner.device().is_sim() {
+    let (mut tables, run, wrong) = if runner.device().is_sim() {
         let summary = tabulate(|table| runner.shelf().with_table(table), false)?;
         let begin = Instant::now();
         let (run, wrong) = runner.run_of(&COUNTED.map(|counted| counted.table))?;
-        (vec![summary, counted(&run, begin.elapsed().as_secs_f64())?], wrong)
+        (vec![summary, counted(&run, begin.elapsed().as_secs_f64())?], run, wrong)
     } else {
         runner.device().load_ahead(sources());
         let (run, wrong) = runner.run_of(&tables())?;
-        (vec![tabulate(|_| vec![&run], true)?], wrong)
+        (vec![tabulate(|_| vec![&run], true)?], run, wrong)
     };
     if let Some(last) = tables.last_mut() {
         last.note(
@@ -447,7 +449,7 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
              writes an HTML page, `-- doctor` says what could not be measured here; `-- --help`.",
         );
     }
-    Ok(Screen { tables, wrong })
+    Ok(Screen { tables, wrong, run })
 }
 
 /// The largest kernel files that the lines run on a GPU: compiled one after the other, they would take most of the screen's time.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use bench::json;
 use bench::table::{Cell, Column, Format, Table, TableBuilder};
 use common::progress::Progress;
 use rayon::prelude::*;
@@ -93,7 +94,7 @@ impl Board {
     /// Renders the board in that format. A terminal has no room for a column per exercise.
     pub fn render(&self, format: Format) -> String {
         match format {
-            Format::Json => serde_json::json!({ "seed": self.seed, "people": self.people }).to_string() + "\n",
+            Format::Json => json::to_string(&serde_json::json!({ "seed": self.seed, "people": self.people })) + "\n",
             _ => self.table(format != Format::Text).render(format),
         }
     }

@@ -257,14 +257,38 @@ impl Shell {
     /// Errors of [`Record::save`].
     pub fn save(&self, record: &Record) -> Result<()> {
         let Some(path) = &self.save else { return Ok(()) };
+        let part = part(path);
         if self.failed {
             say("not saved, since something failed", path.display());
+            if part.exists() {
+                say("measured before that", part.display());
+            }
             return Ok(());
         }
         record.save(path)?;
+        let _ = std::fs::remove_file(part);
         say("saved", path.display());
         Ok(())
     }
+
+    /// Saves what a run has so far to a file of its own beside that of [`Shell::save`], if that was asked for and nothing has failed:
+    /// a run that is interrupted leaves it there.
+    ///
+    /// # Errors
+    /// Errors of [`Record::save`].
+    pub fn save_part(&self, record: &Record) -> Result<()> {
+        match &self.save {
+            Some(path) if !self.failed => record.save(&part(path)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The file of an unfinished run: `today.json.part`.
+fn part(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    path.with_file_name(name)
 }
 
 /// Name of standard output in messages.
@@ -370,11 +394,20 @@ mod tests {
         let path = dir.path().join("run.json");
         let (shell, _) = shell(Format::Text, 0, ErrorKind::BrokenPipe);
         let code = shell.saving(Some(&path)).run(|shell| {
+            shell.save_part(&Record::begin(&Device::sim()))?;
             shell.fail("a planned mistake");
             shell.table(&table())?;
             shell.save(&Record::begin(&Device::sim()))
         });
         assert!(!is_success(code) && !path.exists());
+        let part = dir.path().join("run.json.part");
+        Record::open(&part).unwrap();
+        let (shell, _) = self::shell(Format::Text, usize::MAX, ErrorKind::Other);
+        let run = Record::begin(&Device::sim());
+        assert!(is_success(
+            shell.saving(Some(&path)).run(|shell| shell.save_part(&run).and_then(|()| shell.save(&run)))
+        ));
+        assert!(path.exists() && !part.exists());
     }
 
     #[test]

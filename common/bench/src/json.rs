@@ -13,7 +13,10 @@ const ONE_LINE_EACH: [&str; 2] = ["columns", "rows"];
 
 /// Formats `value`, which holds only strings, finite numbers and containers of them. Characters that a terminal would obey are
 /// escaped.
-pub(crate) fn to_string(value: &impl Serialize) -> String {
+///
+/// # Panics
+/// If it holds anything else: that is a bug in the program.
+pub fn to_string(value: &impl Serialize) -> String {
     let mut json = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut json, Rows::default());
     value.serialize(&mut serializer).expect("strings and finite numbers are valid JSON");

@@ -9,6 +9,7 @@
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
 //! | [`sass`] | the machine code of kernels, by ptxas and nvdisasm |
+//! | [`json`] | JSON with a table's rows on one line each, safe to print |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
 //! | [`repeats`] | runs that were repeated: medians and spread |
@@ -19,8 +20,9 @@
 
 pub mod command;
 pub mod compare;
+mod foreign;
 pub mod gallery;
-mod json;
+pub mod json;
 pub mod ladder;
 pub mod parts;
 pub mod peer;

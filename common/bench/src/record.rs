@@ -5,12 +5,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::foreign;
 use crate::json;
 use crate::repeats::Spread;
 use crate::table::{Cell, Column, Table};
 use common::device::Device;
 use common::error::{Error, Result};
-use common::{provenance, replace};
+use common::{files, provenance, replace};
 
 /// A record's `format`; any other means a file of another program or of a later version.
 const FORMAT: &str = "warp-by-warp 1";
@@ -267,15 +268,10 @@ impl Record {
         if record.format != FORMAT {
             return fail(format!("its format is `{}`, but this program reads `{FORMAT}`", record.format));
         }
-        for Named { name, table, spread, .. } in &record.tables {
-            if let Some(ragged) = table.ragged() {
-                return fail(format!("table `{name}`: {ragged}"));
-            }
-            if spread.as_ref().is_some_and(|spread| !spread.belongs_to(table)) {
-                return fail(format!("table `{name}`: its spread has other rows or columns"));
-            }
+        match foreign::check(&record) {
+            Ok(()) => Ok(record),
+            Err(reason) => fail(reason),
         }
-        Ok(record)
     }
 
     /// Reads a saved run.
@@ -283,7 +279,8 @@ impl Record {
     /// # Errors
     /// [`Error::Io`] if the file cannot be read, [`Error::Record`] if it is not a record.
     pub fn open(path: &Path) -> Result<Record> {
-        Record::from_json(path, &std::fs::read_to_string(path).map_err(Error::io(path))?)
+        let bytes = files::read(path, foreign::MAX_FILE).map_err(Error::io(path))?;
+        Record::from_json(path, &String::from_utf8_lossy(&bytes))
     }
 
     /// Writes the run to a file. An earlier one is replaced only once this one is whole and on the disk.

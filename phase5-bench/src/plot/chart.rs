@@ -9,6 +9,38 @@ pub enum Chart {
     Points(PointChart),
 }
 
+/// Range of the values that a chart has room for, by their size: axes have a tick for every factor of 2 or 10.
+const VALUES: std::ops::RangeInclusive<f64> = 1e-12..=1e15;
+
+impl Chart {
+    /// Whether there is something to draw, and axes can hold all of it: a run may be a stranger's, and a logarithmic axis has no 0.
+    ///
+    /// # Errors
+    /// The reason against it, in a sentence.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let is_held = |value: f64, is_logarithmic: bool| {
+            VALUES.contains(&value) || !is_logarithmic && (value == 0.0 || VALUES.contains(&-value))
+        };
+        let values: Vec<(f64, bool)> = match self {
+            Chart::Bars(charts) => {
+                let bars = charts.iter().flat_map(|chart| &chart.bars);
+                bars.flat_map(|bar| [Some(bar.value), bar.before]).flatten().map(|value| (value, true)).collect()
+            }
+            Chart::Points(PointChart { x, y, series, limits, .. }) => {
+                let points = series.iter().flat_map(|series| &series.points).map(|point| (point.x, point.y));
+                let corners = limits.iter().flat_map(|limit| limit.points.iter().copied());
+                let both = |(right, up): (f64, f64)| [(right, x.is_logarithmic), (up, y.is_logarithmic)];
+                points.chain(corners).flat_map(both).collect()
+            }
+        };
+        match values.iter().find(|(value, is_logarithmic)| !is_held(*value, *is_logarithmic)) {
+            Some((value, _)) => Err(format!("no axis holds {value:e}")),
+            None if values.is_empty() => Err("there is nothing to draw".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A horizontal bar for each of several names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarChart {

@@ -60,13 +60,7 @@ pub fn svg(run: &Record, name: &str) -> Result<String> {
 /// # Errors
 /// Same as [`svg`].
 pub fn chart(run: &Record, name: &str) -> Result<Chart> {
-    Ok(match Plot::of(run, name)? {
-        Plot::Roofline(plot) => Chart::Points(plot.chart()),
-        Plot::Bars(plot) => Chart::Bars(vec![plot.chart()]),
-        Plot::Curves(plot) => Chart::Points(plot.chart()),
-        Plot::Quality(plot) => Chart::Points(plot.chart()),
-        Plot::Charts(plots) => Chart::Bars(plots.iter().map(Bars::chart).collect()),
-    })
+    Ok(Plot::of(run, name)?.chart())
 }
 
 /// A plot that there is.
@@ -196,7 +190,19 @@ enum Plot {
 impl Plot {
     fn of(run: &Record, name: &str) -> Result<Plot> {
         let plot = PLOTS.iter().find(|plot| plot.name == name);
-        (plot.ok_or_else(|| Error::nothing_to_plot(name, "there is no such plot"))?.of)(run)
+        let plot = (plot.ok_or_else(|| Error::nothing_to_plot(name, "there is no such plot"))?.of)(run)?;
+        plot.chart().check().map_err(|reason| Error::nothing_to_plot(name, reason))?;
+        Ok(plot)
+    }
+
+    fn chart(&self) -> Chart {
+        match self {
+            Plot::Roofline(plot) => Chart::Points(plot.chart()),
+            Plot::Bars(plot) => Chart::Bars(vec![plot.chart()]),
+            Plot::Curves(plot) => Chart::Points(plot.chart()),
+            Plot::Quality(plot) => Chart::Points(plot.chart()),
+            Plot::Charts(plots) => Chart::Bars(plots.iter().map(Bars::chart).collect()),
+        }
     }
 }
 

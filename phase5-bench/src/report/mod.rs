@@ -105,9 +105,11 @@ impl Report {
         std::fs::create_dir_all(&folder).map_err(common::Error::io(&folder))?;
         let mut taken: Vec<String> = Vec::new();
         let mut free = |name: String| {
-            let copies = taken.iter().filter(|other| **other == name).count();
-            taken.push(name.clone());
-            if copies == 0 { name } else { format!("{name}-{}", copies + 1) }
+            let numbered = (2..).map(|number| format!("{name}-{number}"));
+            let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+            let free = free.unwrap_or(name);
+            taken.push(free.clone());
+            free
         };
         for run in &self.runs {
             let name = free(slug(&run.device_name));

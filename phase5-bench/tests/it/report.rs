@@ -294,7 +294,7 @@ fn report(args: &[&str]) -> (bool, String) {
 fn the_command_writes_a_page_and_a_folder_of_files_that_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let saved = run("steps, mine", &[("one", 2.0)]);
+    let saved = run("steps-mine", &[("one", 2.0)]);
     saved.save(Path::new(&at("run.json"))).unwrap();
     let (succeeded, stderr) =
         report(&["--from", &at("run.json"), "--out", &at("page.html"), "--compare", &at("run.json")]);
@@ -314,6 +314,48 @@ fn the_command_writes_a_page_and_a_folder_of_files_that_can_be_read() {
         assert!(!succeeded && stderr.starts_with("error: ") && stderr.contains(says), "{stderr}");
     }
     assert!(Report::new(Vec::new()).is_err() && Report::new(vec![Record::begin(&Device::sim())]).is_err());
+}
+
+/// A run of the course with one number in place of all that were measured: refused, or reported in time.
+#[test]
+fn hostile_numbers_neither_hang_nor_fill_the_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    for (value, is_read) in
+        [(0.0, true), (-1.0, true), (1e-60, true), (1e60, true), (4e15, true), (5e-324, false), (1e308, false)]
+    {
+        let mut run = phase5_bench::records().unwrap().remove(0);
+        for named in &mut run.tables {
+            named.spread = None;
+            named.table.map_cells(|column, cell| match cell {
+                Cell::Number(_) if !column.identifies => Cell::Number(value),
+                cell => cell.clone(),
+            });
+        }
+        run.save(&file).unwrap();
+        let Ok(run) = Record::open(&file) else {
+            assert!(!is_read, "{value} is refused");
+            continue;
+        };
+        assert!(is_read, "{value} is read");
+        for plot in plot::names() {
+            let _ = plot::svg(&run, plot);
+        }
+        Report::new(vec![run]).unwrap().html().unwrap();
+    }
+}
+
+/// No table's file replaces another's.
+#[test]
+fn tables_whose_names_meet_have_files_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut twice = run("steps", &[("one", 1.0)]);
+    twice.push("steps-2", run("x", &[("two", 2.0)]).tables.remove(0).table);
+    let saved = Report::new(vec![twice.clone(), twice]).unwrap().save(&dir.path().join("report.html")).unwrap();
+    let tables = fs::read_dir(saved.folder)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "csv"));
+    assert_eq!(tables.count(), 4);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use assignments::exercise::Exercise;
 use assignments::grade::Verdict;
 use assignments::submissions::file;
 use bench::command::Shell;
+use bench::json;
 use bench::table::{Cell, ColumnSpec, Format, Table, TableBuilder};
 use common::progress::Progress;
 use rayon::prelude::*;
@@ -114,7 +115,7 @@ fn sums(verdicts: &[Verdict]) -> (u32, u32) {
 
 fn render(verdicts: &[Verdict], format: Format) -> Result<String> {
     Ok(match format {
-        Format::Json => serde_json::to_string_pretty(verdicts)? + "\n",
+        Format::Json => json::to_string(&verdicts) + "\n",
         Format::Text => {
             let mut text = String::new();
             for verdict in verdicts.iter().filter(|verdict| !verdict.passed()) {

@@ -6,6 +6,7 @@ use common::error::{Error, Result};
 use common::text::{printable, printable_lines};
 
 use super::model::{Cell, Column, Table};
+use crate::foreign;
 use crate::json;
 
 /// Format of a table.
@@ -55,11 +56,17 @@ impl Table {
         out
     }
 
-    /// For a spreadsheet (RFC 4180): headings, then rows with all digits; absent values are empty.
+    /// For a spreadsheet (RFC 4180): headings, then rows with all digits; absent values are empty. A text that a spreadsheet would take
+    /// for a formula begins with an apostrophe.
     pub fn to_csv(&self) -> String {
-        let quote = |text: &str| match text.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.to_owned(),
+        let quote = |text: &str| {
+            let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
+            let text = if is_formula { &format!("'{text}") } else { text };
+            if text.contains([',', '"', '\n', '\r']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
         };
         let line = |cells: Vec<String>| cells.join(",") + "\n";
         let mut out = line(self.columns.iter().map(|column| quote(&column.heading)).collect());
@@ -92,9 +99,9 @@ impl Table {
     pub fn from_json(json: &str) -> Result<Table> {
         let table: Table =
             serde_json::from_str(json).map_err(|error| Error::Invalid(format!("this is no saved table: {error}")))?;
-        match table.ragged() {
-            None => Ok(table),
-            Some(ragged) => Err(Error::Invalid(format!("this is no saved table: {ragged}"))),
+        match foreign::check_table(&table) {
+            Ok(()) => Ok(table),
+            Err(reason) => Err(Error::Invalid(format!("this is no saved table: {reason}"))),
         }
     }
 }

@@ -377,12 +377,6 @@ impl Table {
         }
     }
 
-    /// The first row that does not have one cell per column.
-    pub(crate) fn ragged(&self) -> Option<String> {
-        let row = self.rows.iter().position(|row| row.len() != self.columns.len())?;
-        Some(format!("row {row} has {} cells for {} columns", self.rows[row].len(), self.columns.len()))
-    }
-
     /// A row's leading cells, up to the first measured column: the identity of the row. (Texts after it are results, such as
     /// that of a check.)
     pub(crate) fn identity<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
