@@ -11,6 +11,7 @@
 //! - a camera's note of how it was held (EXIF orientation) is followed, so that the network sees the photo upright. torchvision's
 //!   image folders do not, unless a transform calls Pillow's `exif_transpose`.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
@@ -77,6 +78,7 @@ impl Photo {
         let _share = FILES.take(length.min(FILES.total));
         let bytes = files::read(path, FILES.total).map_err(unreadable)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = without_profile(&bytes);
         let decoder = header(&bytes).map_err(fail)?;
         let _share = PIXELS.take(decoding_bytes(&decoder));
         Ok(Photo::new(name, &pixels(decoder).map_err(fail)?))
@@ -215,6 +217,27 @@ fn pixels(mut decoder: impl ImageDecoder) -> Result<RgbImage, String> {
 
 fn undecodable(error: image::ImageError) -> String {
     format!("it cannot be decoded: {error}")
+}
+
+/// A PNG without its colour profiles, which nothing here uses and which a decoder would unpack to any size; other bytes unchanged.
+fn without_profile(bytes: &[u8]) -> Cow<'_, [u8]> {
+    /// Bytes of a chunk besides its data: length, kind and checksum.
+    const FRAME: usize = 12;
+    let Some(mut rest) = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n") else { return Cow::Borrowed(bytes) };
+    if !bytes.windows(4).any(|kind| kind == b"iCCP") {
+        return Cow::Borrowed(bytes);
+    }
+    let mut kept = bytes[..bytes.len() - rest.len()].to_vec();
+    while let Some((&length, _)) = rest.split_first_chunk() {
+        let length = (u32::from_be_bytes(length) as usize).saturating_add(FRAME).min(rest.len());
+        let (chunk, after) = rest.split_at(length);
+        if chunk.get(4..8) != Some(b"iCCP") {
+            kept.extend_from_slice(chunk);
+        }
+        rest = after;
+    }
+    kept.extend_from_slice(rest);
+    Cow::Owned(kept)
 }
 
 /// Whether the markers of a JPEG lead to the one that ends it. The decoder silently fills missing parts with grey.
@@ -384,6 +407,22 @@ mod tests {
     fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(content.len() + 2).unwrap().to_be_bytes();
         [&jpeg[..2], &[0xFF, marker], &length, content, &jpeg[2..]].concat()
+    }
+
+    /// A profile of a few bytes may unpack to gigabytes.
+    #[test]
+    fn a_colour_profile_is_never_unpacked() {
+        let png = encoded(&RgbImage::new(8, 8).into(), ImageFormat::Png);
+        let profile =
+            |kind: &[u8; 4], length: u32, data: &[u8]| [&length.to_be_bytes(), &kind[..], data, &[0; 4]].concat();
+        // After the signature and the header; the second one claims more than there is.
+        let with = |chunk: &[u8]| [&png[..33], chunk, &png[33..]].concat();
+        assert_eq!(&*without_profile(&with(&profile(b"iCCP", 5, b"name\0"))), png);
+        assert_eq!(&*without_profile(&with(&profile(b"iCCP", u32::MAX, b""))), &png[..33]);
+        let other = with(&profile(b"tEXt", 4, b"iCCP"));
+        assert_eq!(&*without_profile(&other), other);
+        assert_eq!(&*without_profile(b"iCCP"), b"iCCP");
+        assert!(decode(&png).is_ok());
     }
 
     #[test]

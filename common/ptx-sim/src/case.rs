@@ -187,7 +187,10 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("variable `{name}`: {error}")))?;
         match contents {
-            Contents::Bytes(bytes) => session.set(name, element, &bytes)?,
+            Contents::Bytes(bytes) => {
+                session.set(name, element, bytes.len() as u64, |device, at| device.write(at, &bytes))?;
+            }
+            Contents::Zeros(bytes) => session.set(name, element, bytes, |device, at| device.fill(at, 0, bytes))?,
             Contents::Unwritten(_) => return Err(invalid(format!("variable `{name}`: a variable is always written"))),
         }
     }
@@ -333,7 +336,7 @@ impl Memory {
     fn contents(&self, folder: &Path) -> Result<(Element, Contents), String> {
         let element = Element::named(&self.element)?;
         let contents = match (self.zeros, self.unwritten, &self.values, &self.file) {
-            (Some(count), None, None, None) => Contents::Bytes(vec![0; element.bytes_of_count(count)? as usize]),
+            (Some(count), None, None, None) => Contents::Zeros(element.bytes_of_count(count)?),
             (None, Some(count), None, None) => Contents::Unwritten(element.bytes_of_count(count)?),
             (None, None, values, file) => {
                 Contents::Bytes(contents(element, values.as_deref(), file.as_deref(), folder)?)

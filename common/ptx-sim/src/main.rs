@@ -26,7 +26,7 @@ use ptx_sim::{
     TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use results::{write_failed, write_json, write_results};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use session::{Place, Session, SetUp};
 
 /// Reason why the command fails.
@@ -132,8 +132,30 @@ impl Failure {
                 Some((FaultKind::MemoryLimit, source.to_string()))
             }
             Self::TimeLimit(_) => Some((FaultKind::TimeLimit, self.to_string())),
+            Self::Write(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Some((FaultKind::TimeLimit, "stopped by the time limit while its results were written".to_owned()))
+            }
             _ => None,
         }
+    }
+}
+
+/// Output that fails once the time is over.
+struct Timed<W> {
+    out: W,
+    bounds: Bounds,
+}
+
+impl<W: Write> Write for Timed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bounds.check().is_err() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -176,6 +198,15 @@ fn summary(findings: &[Fault]) -> String {
     format!("{} finding{plural}: {}", findings.len(), kinds.join(", "))
 }
 
+/// Opens a file that is neither a device, which may have no end, nor a pipe, which may never begin.
+fn regular(path: &Path) -> io::Result<File> {
+    if std::fs::metadata(path)?.is_file() {
+        File::open(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
+}
+
 /// The text of a file, decompressed if its name ends in `.gz` or only `FILE.gz` is there. At most one byte more than `most` is read:
 /// enough to see that it is too large.
 fn text_of(file: &Path, most: Option<u64>) -> Result<String, Failure> {
@@ -185,7 +216,7 @@ fn text_of(file: &Path, most: Option<u64>) -> Result<String, Failure> {
     let most = most.map_or(u64::MAX, |most| most.saturating_add(1));
     let compressed = PathBuf::from(format!("{path}.gz"));
     let found = if !file.exists() && compressed.exists() { &compressed } else { file };
-    let mut reader: Box<dyn Read> = Box::new(File::open(found).map_err(failed)?);
+    let mut reader: Box<dyn Read> = Box::new(regular(found).map_err(failed)?);
     if found.extension().is_some_and(|extension| extension == "gz") {
         reader = Box::new(GzDecoder::new(reader));
     }
@@ -219,7 +250,7 @@ fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -
         session.add(buffer, "buffer")?;
     }
     for (name, element, bytes) in &options.set {
-        session.set(name, *element, bytes)?;
+        session.set(name, *element, bytes.len() as u64, |device, at| device.write(at, bytes))?;
     }
     let args = session.arguments(&options.args)?;
     let config = LaunchConfig {
@@ -278,16 +309,16 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 let residence = Residence::of(&profile, options, &kernel.info().name);
                 (profile, residence)
             });
+            let mut out = io::BufWriter::new(Timed { out, bounds });
             if options.json {
                 let mut object = results_json(observation.report, &printed);
-                if let Some((profile, residence)) = profile {
-                    object["profile"] = profile.to_json();
-                    object["profile"]["occupancy"] = residence.json();
-                }
                 if options.sanitize {
                     object["findings"] = observation.findings.iter().map(finding_json).collect();
                 }
-                write_json(&mut out, &session, &object)?;
+                let profile = profile.as_ref().map(|(profile, residence)| {
+                    (profile, Map::from_iter([("occupancy".to_owned(), residence.json())]))
+                });
+                write_json(&mut out, &session, &object, profile)?;
             } else {
                 write_results(&mut out, &session, &printed)?;
                 if let Some((profile, residence)) = profile {

@@ -5,7 +5,8 @@
 //! are the hardware's; instructions are those of the PTX, of which the hardware runs a translation.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -307,19 +308,14 @@ impl Profile {
         lines
     }
 
-    /// One object: the counters by name, `classes`, `flops`, `unique_load_bytes`, `unique_store_bytes`, both arithmetic
-    /// intensities (`null` where nothing was accessed), `lines` and `metrics`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
+    /// Writes one object: the counters by name, `classes`, `flops`, `unique_load_bytes`, `unique_store_bytes`, both arithmetic
+    /// intensities (`null` where nothing was accessed), `metrics`, the members of `more`, and `lines`, one after the other: all of
+    /// a large kernel's at once would take gigabytes.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub fn write_json(&self, out: &mut impl Write, more: Map<String, Value>) -> io::Result<()> {
         let mut object = self.counters.json();
-        let line = |line: &LineProfile| {
-            let mut object = line.counters.json();
-            object.insert("file".into(), json!(line.file));
-            object.insert("line".into(), json!(line.line));
-            object.insert("classes".into(), classes_json(&line.classes));
-            object.insert("flops".into(), json!(line.flops));
-            Value::Object(object)
-        };
         let metrics: Map<String, Value> = self.metrics().map(|(name, value)| (name.to_owned(), json!(value))).collect();
         object.insert("classes".into(), classes_json(&self.classes));
         object.insert("flops".into(), json!(self.flops));
@@ -327,9 +323,19 @@ impl Profile {
         object.insert("unique_store_bytes".into(), json!(self.unique_store_bytes));
         object.insert("flops_per_unique_byte".into(), json!(self.flops_per_unique_byte()));
         object.insert("flops_per_requested_byte".into(), json!(self.flops_per_requested_byte()));
-        object.insert("lines".into(), self.lines.iter().map(line).collect());
         object.insert("metrics".into(), Value::Object(metrics));
-        Value::Object(object)
+        object.extend(more);
+        let object = Value::Object(object).to_string();
+        write!(out, "{},\"lines\":[", object.strip_suffix('}').unwrap_or(&object))?;
+        for (at, line) in self.lines.iter().enumerate() {
+            let mut object = line.counters.json();
+            object.insert("file".into(), json!(line.file));
+            object.insert("line".into(), json!(line.line));
+            object.insert("classes".into(), classes_json(&line.classes));
+            object.insert("flops".into(), json!(line.flops));
+            write!(out, "{}{}", if at == 0 { "" } else { "," }, Value::Object(object))?;
+        }
+        write!(out, "]}}")
     }
 
     /// The profile as text: the kernel's counters that are not 0, then its `top` most expensive lines. Source lines are

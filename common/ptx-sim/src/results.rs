@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use ptx_sim::{Device, Fault};
-use serde_json::Value;
+use ptx_sim::{Device, Fault, Profile};
+use serde_json::{Map, Value};
 
 use crate::json::{fault_json, finding_json};
 use crate::session::{Place, Session};
@@ -24,9 +24,17 @@ pub(crate) fn write_failed(out: &mut impl Write, json: bool, printed: &str, faul
     let _ = out.flush();
 }
 
-/// Writes the output of kernels. Further text begins on a line of its own.
+/// Writes the output of kernels, with what a terminal would obey as escapes. Further text begins on a line of its own.
 pub(crate) fn write_printed(out: &mut impl Write, printed: &str) -> io::Result<()> {
-    out.write_all(printed.as_bytes())?;
+    // Separators of lines, and embeddings, overrides and isolates of the direction of text (Unicode UAX 9).
+    let is_obeyed = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    for piece in printed.split_inclusive(is_obeyed) {
+        let last = piece.chars().next_back().filter(|&last| is_obeyed(last));
+        let plain = &piece[..piece.len() - last.map_or(0, char::len_utf8)];
+        write!(out, "{plain}{}", last.map_or_else(String::new, |last| last.escape_default().to_string()))?;
+    }
     if !printed.is_empty() && !printed.ends_with('\n') {
         writeln!(out)?;
     }
@@ -89,13 +97,41 @@ impl Place {
     }
 }
 
-/// The object with the buffers as its first member.
-pub(crate) fn write_json(out: &mut impl Write, session: &Session, object: &Value) -> io::Result<()> {
+/// The object with the buffers as its first member and a profile, with more members, as its last.
+pub(crate) fn write_json(
+    out: &mut impl Write,
+    session: &Session,
+    object: &Value,
+    profile: Option<(&Profile, Map<String, Value>)>,
+) -> io::Result<()> {
     write!(out, "{{\"buffers\":[")?;
     for (at, place) in session.shown().enumerate() {
         out.write_all(if at == 0 { b"" } else { b"," })?;
         place.write_list(out, &session.device)?;
     }
     let rest = object.to_string();
-    writeln!(out, "],{}", rest.trim_start_matches('{'))
+    let members = rest.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(&rest);
+    write!(out, "],{members}")?;
+    if let Some((profile, more)) = profile {
+        write!(out, ",\"profile\":")?;
+        profile.write_json(out, more)?;
+    }
+    writeln!(out, "}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_printed;
+
+    #[test]
+    fn what_a_kernel_prints_cannot_command_a_terminal() {
+        let written = |text: &str| {
+            let mut out = Vec::new();
+            write_printed(&mut out, text).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written("1.5 ä\t2\n"), "1.5 ä\t2\n");
+        assert_eq!(written("a\u{1b}[2J\rb\u{202e}"), "a\\u{1b}[2J\\rb\\u{202e}\n");
+        assert_eq!(written(""), "");
+    }
 }

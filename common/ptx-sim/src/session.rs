@@ -103,8 +103,10 @@ impl Session {
         let label = buffer.name.as_deref().unwrap_or(label);
         let bytes = buffer.contents.bytes();
         let pointer = self.device.alloc(bytes, label).map_err(failed)?;
-        if let Contents::Bytes(bytes) = &buffer.contents {
-            self.device.write(pointer, bytes).map_err(failed)?;
+        match &buffer.contents {
+            Contents::Bytes(bytes) => self.device.write(pointer, bytes).map_err(failed)?,
+            Contents::Zeros(bytes) => self.device.fill(pointer, 0, *bytes).map_err(failed)?,
+            Contents::Unwritten(_) => {}
         }
         let place = Place { pointer, bytes, element: buffer.element, object: None };
         self.buffers.push((buffer.name.clone(), place, buffer.shown));
@@ -130,16 +132,20 @@ impl Session {
         }
     }
 
-    /// Writes the first bytes of a variable, whose elements have that type.
-    pub(crate) fn set(&mut self, name: &str, element: Element, bytes: &[u8]) -> Result<(), SetUp> {
+    /// Has the first `length` bytes of a variable, whose elements have that type, written by `write`.
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        element: Element,
+        length: u64,
+        write: impl FnOnce(&Device, DevicePtr) -> Result<(), MemoryError>,
+    ) -> Result<(), SetUp> {
         self.variables.push((name.to_owned(), element));
         let place = self.named(name)?;
-        if bytes.len() as u64 > place.bytes {
-            let (name, length) = (name.to_owned(), bytes.len() as u64);
-            return Err(SetUp::Beyond { name, bytes: place.bytes, offset: 0, length });
+        if length > place.bytes {
+            return Err(SetUp::Beyond { name: name.to_owned(), bytes: place.bytes, offset: 0, length });
         }
-        let failed = |source| SetUp::Memory { what: name.to_owned(), source };
-        self.device.write(place.pointer, bytes).map_err(failed)
+        write(&self.device, place.pointer).map_err(|source| SetUp::Memory { what: name.to_owned(), source })
     }
 
     /// The arguments of a launch. Buffers among them are allocated, in order; all their names are known to all of them.

@@ -112,7 +112,9 @@ fn run(module: &Module, config: DeviceConfig, launch: LaunchConfig, mut random: 
         match kernel.observe(&launch, &args, &observe) {
             Ok(observation) => {
                 observation.findings.iter().for_each(|finding| drop(finding.render(None, false)));
-                observation.profile.iter().for_each(|profile| drop((profile.to_json(), profile.render(5))));
+                observation.profile.iter().for_each(|profile| {
+                    drop((profile.write_json(&mut std::io::sink(), Default::default()), profile.render(5)));
+                });
                 observation.trace.iter().for_each(draw);
             }
             Err(LaunchError::Fault(fault)) => drop(fault.render(None, false)),

@@ -53,6 +53,8 @@ pub(crate) struct Buffer {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Contents {
     Bytes(Vec<u8>),
+    /// This many bytes of 0.
+    Zeros(u64),
     /// This many unwritten bytes.
     Unwritten(u64),
 }
@@ -61,7 +63,7 @@ impl Contents {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Unwritten(bytes) => *bytes,
+            Self::Zeros(bytes) | Self::Unwritten(bytes) => *bytes,
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The types of numbers: as text, as bytes and as JSON.
 
+use std::io::Read;
 use std::path::Path;
 
 use half::{bf16, f16};
 use serde_json::{Value, json};
+
+/// Maximum bytes of a file that is a buffer's contents.
+const MAX_FILE: u64 = 4 << 30;
 
 /// The type of a scalar or of a buffer's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +76,13 @@ impl Element {
     /// The contents of a file of such elements.
     pub(crate) fn file(self, path: &Path) -> Result<Vec<u8>, String> {
         let shown = path.display();
-        let bytes = std::fs::read(path).map_err(|error| format!("cannot read `{shown}`: {error}"))?;
+        let failed = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
+        let mut bytes = Vec::new();
+        let file = crate::regular(path).map_err(failed)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(format!("`{shown}` has more than {} GiB", MAX_FILE >> 30));
+        }
         if bytes.len() % self.size() != 0 {
             let (length, size) = (bytes.len(), self.size());
             return Err(format!("`{shown}` has {length} bytes, not a multiple of the {size} of a {}", self.name()));

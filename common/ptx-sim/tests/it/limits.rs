@@ -106,6 +106,16 @@ fn endless_kernels_are_stopped_in_time() {
     assert_eq!(status, 1);
 }
 
+/// A line of the profile has some hundred numbers.
+#[test]
+fn a_profile_of_many_lines_is_written_within_the_limits() {
+    let lines: String = (0..20_000).map(|line| format!(".loc 1 {} 0\nadd.u32 %r1, %r1, 1;\n", line + 1)).collect();
+    let text = format!(".file 1 \"a.cu\"\n.visible .entry k() {{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n{lines}ret;\n}}");
+    let (json, status) = run("a profile of many lines", &text, "run --kernel k --profile --json");
+    let written = json["profile"]["lines"].as_array().map_or(0, Vec::len);
+    assert!(status == 1 || written >= 20_000, "status {status}, {written} lines");
+}
+
 /// Built-in functions that do much at each call.
 #[test]
 fn expensive_calls_are_stopped_in_time() {

@@ -56,6 +56,22 @@ fn a_case_runs_its_launches_in_order() {
     assert_eq!(found["compared"][0]["different"], 0);
 }
 
+/// A count that no memory has, and files that have no end or never begin.
+#[test]
+fn what_cannot_be_read_or_held_is_refused() {
+    for count in ["4611686018427387904", "2305843009213693951", "1099511627776"] {
+        let zeros = TWO_LAUNCHES.replace("unwritten = 4", &format!("zeros = {count}"));
+        let (code, _, stderr) = case(&zeros, "--memory-limit 64MiB");
+        assert!(code != 0 && stderr.starts_with("error: "), "{count}: {code} {stderr}");
+    }
+    let zeros = TWO_LAUNCHES.replace("values = [100]", "zeros = 1");
+    assert!(case(&zeros, "").1.contains("total = 4\n"));
+    if cfg!(unix) {
+        let (code, _, stderr) = case(&TWO_LAUNCHES.replace("three.bin", "/dev/zero"), "");
+        assert!(code == 2 && stderr.contains("cannot read `/dev/zero`: it is no regular file"), "{code} {stderr}");
+    }
+}
+
 #[test]
 fn a_case_says_what_differs() {
     let wrong = TWO_LAUNCHES.replace("[3.5, 8, \"inf\", -11.5]", "[3.5, 8.25, 1, -11.5]");
