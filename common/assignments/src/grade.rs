@@ -46,6 +46,8 @@ pub struct Verdict {
     pub parts: Vec<Part>,
     /// Output of the first case in which the kernel printed something, and which case that is.
     pub printed: Option<String>,
+    /// True if nothing was handed in, or nothing was done.
+    pub missing: bool,
 }
 
 /// A part of a verdict.
@@ -75,6 +77,12 @@ impl Verdict {
     /// True if the values are right and the sanitiser found nothing.
     pub fn is_sound(&self) -> bool {
         self.parts.iter().filter(|part| ["correct", "clean"].contains(&part.name)).all(|part| part.points == part.of)
+    }
+
+    /// The first line of the reason for the first lost points; `None` if none are lost.
+    pub fn reason(&self) -> Option<String> {
+        let lost = self.parts.iter().find(|part| part.points < part.of)?;
+        Some(format!("{}: {}", lost.name, lost.detail.lines().next().unwrap_or_default()))
     }
 
     /// True if all points are given.
@@ -200,7 +208,7 @@ impl Grader {
         if self.speed(exercise).is_some() {
             parts.push(part("speed", points.speed, tried.slow, sound, &tried.speed));
         }
-        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed })
+        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed, missing: false })
     }
 
     /// Returns the costs of a file by its lines, and a picture. `Err` inside: why there is nothing to show.
@@ -241,7 +249,12 @@ impl Grader {
         }
         let parts = parts.into_iter().zip(std::iter::once(why).chain(std::iter::repeat_with(|| LATER.to_owned())));
         let parts = parts.map(|((name, of), detail)| Part { name, points: 0, of, detail }).collect();
-        Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed: None }
+        Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed: None, missing: false }
+    }
+
+    /// The verdict on an exercise that was not worked on.
+    pub fn missing(&self, exercise: &Exercise, why: &str) -> Verdict {
+        Verdict { missing: true, ..self.nothing(exercise, why.to_owned()) }
     }
 
     /// Maximum time as a multiple of the solution's; `None` if there is no GPU or, as in a class, no solution.

@@ -4,7 +4,8 @@
 //! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); a task of [`tasks`] gives its kernel's inputs and
 //! expected outputs. A reader's kernel passes the [gate](common::compile::gate), then becomes a [`job`] for a process of its own
 //! ([`child`], within the bounds of [`bounded`]): [`run`] checks it, [`show`] counts it by line and draws it, and on a GPU [`gpu`]
-//! measures its time. [`grade`] gives the points. [`store`] remembers a reader's progress. A [`question`] of the book has its
+//! measures its time. [`grade`] gives the
+//! points, and [`submissions`] those of a class, whose files [`handins`] finds. [`store`] remembers a reader's progress. A [`question`] of the book has its
 //! answer from the simulator, too.
 
 pub mod bounded;
@@ -13,6 +14,7 @@ pub mod exercise;
 pub mod export;
 pub mod gpu;
 pub mod grade;
+pub mod handins;
 pub mod job;
 pub mod question;
 pub mod run;

@@ -239,6 +239,14 @@ pub fn skeleton(exercise: &Exercise) -> Result<String> {
     Ok(String::from_utf8_lossy(&text).replace("\r\n", "\n"))
 }
 
+/// `exercise.cu` as it was handed out; `None` if git does not know: without history, what a reader committed looks like a beginning.
+pub fn handed_out(exercise: &Exercise) -> Option<String> {
+    let shallow = ["rev-parse", "--is-shallow-repository"];
+    let output = Command::new("git").current_dir(&exercise.dir).args(shallow).stderr(Stdio::null()).output().ok()?;
+    let text = committed(exercise).filter(|_| output.stdout.starts_with(b"false"))?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// `exercise.cu` at the last commit that changed another file of the folder: readers do not edit those.
 fn committed(exercise: &Exercise) -> Option<Vec<u8>> {
     let git = |args: &[&str]| {

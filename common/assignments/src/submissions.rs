@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use bench::json;
-use bench::table::{Cell, Column, Format, Table, TableBuilder};
+use bench::table::{Cell, Column, ColumnSpec, Format, Table, TableBuilder};
 use common::progress::Progress;
+use common::text::printable_lines;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::exercise::Exercise;
 use crate::grade::{Grader, Verdict, read};
+use crate::handins::{self, Answer};
 
 /// Everyone's points.
 pub struct Board {
@@ -24,36 +26,55 @@ pub struct Board {
 /// One person's points.
 #[derive(Serialize)]
 pub struct Person {
-    /// The name of the folder.
+    /// Name, by the folder or the files.
     pub name: String,
+    /// Number in Moodle or Canvas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
     /// On each exercise, in order.
     pub verdicts: Vec<Verdict>,
+    /// Kernels that were handed in and belong to no exercise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
-/// Grades the files of a folder: `PERSON/ID.cu`, or `PERSON/phaseN-…/exercises/NN-name/exercise.cu`. The same text is graded
-/// once, even if several people handed it in.
+/// A learning system that takes points from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Lms {
+    /// Gradebook of Canvas: Grades, Import
+    Canvas,
+    /// Grading worksheet of Moodle: Upload grading worksheet
+    Moodle,
+}
+
+/// Exercise that a class was set, with the text that it was handed out with, if that is known.
+pub struct Set<'a> {
+    /// The exercise.
+    pub exercise: &'a Exercise,
+    /// Whoever hands this in has done nothing.
+    pub skeleton: Option<String>,
+}
+
+/// Text to judge, or the verdict without one.
+type Handed = Result<String, Verdict>;
+
+/// Grades the hand-ins in a folder ([`handins`]). The same text is graded once, even if several people handed it in. `all` are the
+/// exercises that files may be meant for.
 ///
 /// # Errors
-/// If the folder cannot be read. A file that cannot be graded gets no points.
-pub fn grade(grader: &Grader, exercises: &[&Exercise], dir: &Path) -> Result<Board> {
-    let dir = dir.canonicalize().with_context(|| format!("{} cannot be read", dir.display()))?;
-    let mut people = Vec::new();
-    for entry in std::fs::read_dir(&dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            people.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
-        }
-    }
-    people.sort();
-    let texts = |folder: &Path| -> Vec<Result<String, String>> {
-        exercises
-            .iter()
-            .map(|exercise| read(&file(folder, exercise)?).unwrap_or_else(|e| Err(format!("{e:#}"))))
-            .collect()
-    };
-    let texts: Vec<_> = people.iter().map(|(_, folder)| texts(folder)).collect();
+/// If the folder cannot be read, or holds nobody's hand-ins. A file that cannot be graded gets no points.
+pub fn grade(grader: &Grader, sets: &[Set<'_>], all: &[Exercise], dir: &Path) -> Result<Board> {
+    let people = handins::people(dir)?;
+    let exercises: Vec<&Exercise> = sets.iter().map(|set| set.exercise).collect();
+    let handed: Vec<(Vec<Handed>, Vec<String>)> = people
+        .iter()
+        .map(|person| {
+            let (answers, unknown) = person.answers(&exercises, all);
+            (sets.iter().zip(answers).map(|(set, answer)| set.text(grader, answer)).collect(), unknown)
+        })
+        .collect();
     let mut different = HashSet::new();
-    for texts in &texts {
+    for (texts, _) in &handed {
         different.extend(texts.iter().enumerate().filter_map(|(at, text)| Some((at, text.as_deref().ok()?))));
     }
     let bar = Progress::new(different.len() as u64, "grading");
@@ -63,32 +84,46 @@ pub fn grade(grader: &Grader, exercises: &[&Exercise], dir: &Path) -> Result<Boa
         ((at, text), verdict.unwrap_or_else(|error| grader.nothing(exercises[at], format!("{error:#}"))))
     });
     let judged: std::collections::HashMap<_, _> = judged.collect();
-    let verdict = |(at, text): (usize, &Result<String, String>)| match text {
+    let verdict = |(at, text): (usize, &Handed)| match text {
         Ok(text) => judged[&(at, text.as_str())].clone(),
-        Err(why) => grader.nothing(exercises[at], why.clone()),
+        Err(verdict) => verdict.clone(),
     };
-    let people = people.into_iter().zip(&texts).map(|((name, _), texts)| {
+    let people = people.into_iter().zip(&handed).map(|(person, (texts, unknown))| {
         let verdicts = texts.iter().enumerate().map(verdict).collect();
-        Person { name, verdicts }
+        Person { name: person.name, number: person.number, verdicts, unknown: unknown.clone() }
     });
     let ids = exercises.iter().map(|exercise| exercise.id.clone()).collect();
     Ok(Board { people: people.collect(), ids, seed: grader.seed })
 }
 
-/// File that a person handed in for an exercise.
-///
-/// # Errors
-/// A sentence if there is nothing to read.
-pub fn file(folder: &Path, exercise: &Exercise) -> Result<PathBuf, String> {
-    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-    let files = [folder.join(format!("{}.cu", exercise.id)), folder.join(exercise.place()).join("exercise.cu")];
-    let file = files.into_iter().find(|file| file.symlink_metadata().is_ok()).ok_or("Nothing was handed in.")?;
-    // A link could lead to a file that is not the person's.
-    if file.canonicalize().ok().as_ref() != Some(&file) {
-        return Err("The file is a link, which is not allowed.".to_owned());
+impl Set<'_> {
+    /// Text of an answer.
+    pub fn text(&self, grader: &Grader, answer: Answer) -> Handed {
+        let nothing = |why: String| Err(grader.nothing(self.exercise, why));
+        let text = match answer {
+            Answer::Missing => return Err(grader.missing(self.exercise, "Nothing was handed in.")),
+            Answer::Refused(why) => return nothing(why),
+            Answer::File(file) => match read(&file) {
+                Ok(Ok(text)) => text,
+                Ok(Err(why)) => return nothing(why),
+                Err(error) => return nothing(format!("{error:#}")),
+            },
+        };
+        let lines = |text: &str| text.replace("\r\n", "\n").trim_end().to_owned();
+        if self.skeleton.as_ref().is_some_and(|skeleton| lines(skeleton) == lines(&text)) {
+            return Err(grader.missing(self.exercise, "This is the file as it was handed out."));
+        }
+        Ok(text)
     }
-    Ok(file)
 }
+
+const STUDENT: ColumnSpec = ColumnSpec::text("Student", "Student");
+const ID: ColumnSpec = ColumnSpec::text("ID", "ID");
+const IDENTIFIER: ColumnSpec = ColumnSpec::text("Identifier", "Identifier");
+const FULL_NAME: ColumnSpec = ColumnSpec::text("Full name", "Full name");
+const GRADE: ColumnSpec = ColumnSpec::number("Grade", "Grade", 0);
+const MAXIMUM_GRADE: ColumnSpec = ColumnSpec::number("Maximum Grade", "Maximum Grade", 0);
+const FEEDBACK: ColumnSpec = ColumnSpec::text("Feedback comments", "Feedback comments");
 
 impl Board {
     /// Renders the board in that format. A terminal has no room for a column per exercise.
@@ -99,21 +134,130 @@ impl Board {
         }
     }
 
+    /// Renders the points as CSV for a learning system, for the assignment of that name there.
+    pub fn render_for(&self, lms: Lms, assignment: &str) -> String {
+        let mut table = match lms {
+            Lms::Canvas => {
+                let empty = ["SIS User ID", "SIS Login ID", "Section"].map(Column::text);
+                let columns = [Column::from(STUDENT), Column::from(ID)].into_iter().chain(empty);
+                TableBuilder::of("", columns.chain([Column::number(assignment, 0)]))
+            }
+            Lms::Moodle => TableBuilder::of("", [IDENTIFIER, FULL_NAME, GRADE, MAXIMUM_GRADE, FEEDBACK]),
+        };
+        for person in &self.people {
+            let points = match person.handed_in() {
+                0 => Cell::absent("nothing was handed in"),
+                _ => Cell::Number(person.points().into()),
+            };
+            let number = person.number.as_deref().unwrap_or_default();
+            match lms {
+                Lms::Canvas => {
+                    let row = table.row().set(STUDENT, &*person.name).set(ID, number).set(assignment, points);
+                    row.set_all(["SIS User ID", "SIS Login ID", "Section"].map(|name| (name, Cell::from("")))).complete();
+                }
+                Lms::Moodle => {
+                    let row = table.row().set(IDENTIFIER, format!("Participant {number}"));
+                    let row = row.set(FULL_NAME, &*person.name).set(GRADE, points);
+                    let row = row.set(MAXIMUM_GRADE, Cell::Number(person.of().into()));
+                    row.set(FEEDBACK, person.feedback()).complete();
+                }
+            }
+        }
+        table.finish().to_csv()
+    }
+
+    /// Writes everyone's points, with the reasons, to a file `PERSON.txt` in a folder.
+    ///
+    /// # Errors
+    /// For the first file that cannot be written; the others are written all the same.
+    pub fn write_reports(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let mut taken = HashSet::new();
+        let mut outcome = Ok(());
+        for person in &self.people {
+            let path = folder.join(file_name(&person.name, &mut taken));
+            let text: String = person.verdicts.iter().map(|verdict| format!("{verdict}\n")).collect();
+            let text = person.unknown.iter().fold(text, |text, file| text + &format!("{file} belongs to no exercise.\n"));
+            let written = std::fs::write(&path, printable_lines(&text).as_bytes());
+            outcome = outcome.and(written.with_context(|| format!("{} cannot be written", path.display())));
+        }
+        outcome
+    }
+
     fn table(&self, in_full: bool) -> Table {
         let ids = if in_full { self.ids.as_slice() } else { &[] };
         let number = |heading: &str| Column::number(heading, 0);
         let columns = [Column::text("person")].into_iter().chain(ids.iter().map(|id| number(id)));
-        let columns = columns.chain(["passed", "points", "of"].map(number));
+        let columns = columns.chain(["handed in", "passed", "points", "of"].map(number));
         let mut table = TableBuilder::of(format!("submissions (seed {})", self.seed), columns);
-        for Person { name, verdicts } in &self.people {
-            let sum = |of: fn(&Verdict) -> u32| f64::from(verdicts.iter().map(of).sum::<u32>());
-            let each = ids.iter().zip(verdicts).map(|(id, verdict)| (id, Cell::Number(verdict.points().into())));
-            let row = table.row().set("person", name.as_str()).set_all(each);
-            row.set("passed", Cell::Number(sum(|verdict| verdict.passed().into())))
-                .set("points", Cell::Number(sum(Verdict::points)))
-                .set("of", Cell::Number(sum(Verdict::full)))
+        for person in &self.people {
+            let each = ids.iter().zip(&person.verdicts).map(|(id, verdict)| {
+                let points = Cell::Number(verdict.points().into());
+                (id, if verdict.missing { Cell::absent("nothing was handed in") } else { points })
+            });
+            let row = table.row().set("person", person.name.as_str()).set_all(each);
+            let passed = person.verdicts.iter().filter(|verdict| verdict.passed()).count();
+            row.set("handed in", person.handed_in())
+                .set("passed", passed)
+                .set("points", Cell::Number(person.points().into()))
+                .set("of", Cell::Number(person.of().into()))
                 .complete();
         }
+        for Person { name, unknown, .. } in self.people.iter().filter(|person| !person.unknown.is_empty()) {
+            table.note(format!("{name}: {} belongs to no exercise.", unknown.join(", ")));
+        }
         table.finish()
+    }
+}
+
+impl Person {
+    fn handed_in(&self) -> usize {
+        self.verdicts.iter().filter(|verdict| !verdict.missing).count()
+    }
+
+    fn points(&self) -> u32 {
+        self.verdicts.iter().map(Verdict::points).sum()
+    }
+
+    fn of(&self) -> u32 {
+        self.verdicts.iter().map(Verdict::full).sum()
+    }
+
+    /// Exercises without all points, each with the first line of the reason.
+    fn feedback(&self) -> String {
+        let lost = self.verdicts.iter().filter_map(|verdict| Some(format!("{}: {}", verdict.id, verdict.reason()?)));
+        lost.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A name for a person's file that every system takes, and that no other person has.
+fn file_name(person: &str, taken: &mut HashSet<String>) -> PathBuf {
+    /// Of the 255 bytes that file systems take, less the ending and a number.
+    const MOST: usize = 200;
+    let plain = |c: char| if c.is_control() || r#"<>:"/\|?*"#.contains(c) { '_' } else { c };
+    let mut name: String = person.chars().map(plain).collect();
+    while name.len() > MOST {
+        name.pop();
+    }
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(&name.to_lowercase()));
+    let free = free.unwrap_or(name);
+    taken.insert(free.to_lowercase());
+    format!("{free}.txt").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_person_has_a_file_whatever_the_name_is() {
+        let mut taken = HashSet::new();
+        let mut name = |person: &str| file_name(person, &mut taken).to_string_lossy().into_owned();
+        assert_eq!(name("Ada Lovelace"), "Ada Lovelace.txt");
+        assert_eq!(name("ada lovelace"), "ada lovelace-2.txt");
+        assert_eq!(name("a/..\\b\u{202e}\n"), "a_.._b\u{202e}_.txt");
+        let long = name(&"ä".repeat(127));
+        assert!(long.len() < 255 && long != name(&"ä".repeat(127)));
     }
 }

@@ -79,6 +79,7 @@ impl Failure {
                 let all: Vec<String> = findings.iter().map(|finding| finding.render_from(roots, colour)).collect();
                 format!("{}\n\n{}", all.join("\n\n"), summary(findings))
             }
+            Self::Write(_) => format!("error: {}", self.limit().map_or_else(|| self.to_string(), |(_, message)| message)),
             _ => format!("error: {self}"),
         }
     }
@@ -171,8 +172,10 @@ fn main() -> ExitCode {
         && let Err(failure) = &result
         && let Some((kind, message)) = failure.limit()
     {
+        // What was written of the results ends where the time did.
+        let before = if matches!(failure, Failure::Write(_)) { "\n" } else { "" };
         // A closed pipe must not hide the failure.
-        let _ = writeln!(io::stdout(), "{}", json!({ "fault": { "kind": kind.name(), "message": message } }));
+        let _ = writeln!(io::stdout(), "{before}{}", json!({ "fault": { "kind": kind.name(), "message": message } }));
     } else if let (true, Err(Failure::Load(error))) = (json, &result) {
         // On a closed pipe, what follows on stderr is all there is.
         let _ = writeln!(io::stdout(), "{}", load_error_json(error));

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use assignments::exercise::Exercise;
 use assignments::grade::Verdict;
-use assignments::submissions::file;
+use assignments::handins::{Answer, Person};
+use assignments::store;
+use assignments::submissions::Set;
 use bench::command::Shell;
-use bench::json;
 use bench::table::{Cell, ColumnSpec, Format, Table, TableBuilder};
 use common::progress::Progress;
 use rayon::prelude::*;
+use serde_json::{Value, json};
 
 use super::{Session, compiler};
 
@@ -37,6 +39,9 @@ pub(crate) struct GradeArgs {
     /// In a workflow on GitHub: annotate the run with the points, as GitHub Classroom's autograder does, and summarise it
     #[arg(long)]
     annotate: bool,
+    /// Write the points to FILE as Gradescope's autograder expects them: results.json
+    #[arg(long, value_name = "FILE")]
+    gradescope: Option<PathBuf>,
 }
 
 /// Grades the files that were named.
@@ -48,14 +53,21 @@ pub(crate) fn run(session: &Session, args: &GradeArgs, shell: &mut Shell) -> Res
         files.extend(named(session, &wanted, path)?);
     }
     if args.paths.is_empty() {
-        files.extend(wanted.iter().map(|&exercise| (exercise, Ok(exercise.file("exercise.cu")))));
+        files.extend(wanted.iter().map(|&exercise| (exercise, Answer::File(exercise.file("exercise.cu")))));
     }
     let bar = Progress::new(files.len() as u64, "grading");
-    let verdicts = files.par_iter().map(|(exercise, file)| {
-        let verdict = match file {
-            Ok(file) if *file == exercise.file("exercise.cu") => session.check(exercise),
-            Ok(file) => session.grader.grade(exercise, file),
-            Err(why) => Ok(session.grader.nothing(exercise, why.clone())),
+    let verdicts = files.par_iter().map(|(exercise, answer)| {
+        let own = exercise.file("exercise.cu");
+        let is_own = matches!(answer, Answer::File(file) if *file == own);
+        let set = if is_own {
+            Set { exercise, skeleton: store::handed_out(exercise) }
+        } else {
+            session.sets(&[*exercise]).swap_remove(0)
+        };
+        let verdict = match set.text(&session.grader, answer.clone()) {
+            Ok(_) if is_own => session.check(exercise),
+            Ok(text) => session.grader.judge(exercise, &text),
+            Err(verdict) => Ok(verdict),
         };
         bar.inc(1);
         verdict
@@ -64,6 +76,10 @@ pub(crate) fn run(session: &Session, args: &GradeArgs, shell: &mut Shell) -> Res
     drop(bar);
     if !verdicts.iter().all(Verdict::passed) {
         shell.fail_quietly();
+    }
+    if let Some(path) = &args.gradescope {
+        let results = bench::json::to_string(&gradescope(&verdicts)) + "\n";
+        std::fs::write(path, results).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let text = render(&verdicts, args.format)?;
     if !args.annotate {
@@ -88,34 +104,48 @@ fn named<'a>(
     session: &'a Session,
     wanted: &[&'a Exercise],
     word: &str,
-) -> Result<Vec<(&'a Exercise, Result<PathBuf, String>)>> {
+) -> Result<Vec<(&'a Exercise, Answer)>> {
     if let Some(exercise) = session.exercises.iter().find(|exercise| exercise.id == word) {
-        return Ok(vec![(exercise, Ok(exercise.file("exercise.cu")))]);
+        return Ok(vec![(exercise, Answer::File(exercise.file("exercise.cu")))]);
     }
     let path = Path::new(word);
     let path = path.canonicalize().with_context(|| format!("`{word}` is no exercise from `list`, and no file"))?;
     let folder = if path.ends_with("exercise.cu") { path.parent().unwrap_or(&path) } else { &path };
     if let Some(exercise) = session.exercises.iter().find(|exercise| folder.ends_with(exercise.place())) {
-        return Ok(vec![(exercise, Ok(folder.join("exercise.cu")))]);
+        return Ok(vec![(exercise, Answer::File(folder.join("exercise.cu")))]);
     }
     if path.is_file() {
         let stem = path.file_stem().unwrap_or_default();
         let exercise = session.exercises.iter().find(|exercise| stem == exercise.id.as_str());
         let exercise = exercise.with_context(|| format!("{word}: name the file after an exercise from `list`"))?;
-        return Ok(vec![(exercise, Ok(path))]);
+        return Ok(vec![(exercise, Answer::File(path))]);
     }
-    let files: Vec<_> = wanted.iter().map(|&exercise| (exercise, file(&path, exercise))).collect();
-    ensure!(files.iter().any(|(_, file)| file.is_ok()), "{word}: no exercises are in this folder");
-    Ok(files)
+    let (answers, _) = Person::of_folder(&path)?.answers(wanted, &session.exercises);
+    ensure!(answers.iter().any(|answer| *answer != Answer::Missing), "{word}: no exercises are in this folder");
+    Ok(wanted.iter().copied().zip(answers).collect())
 }
 
 fn sums(verdicts: &[Verdict]) -> (u32, u32) {
     (verdicts.iter().map(Verdict::points).sum(), verdicts.iter().map(Verdict::full).sum())
 }
 
+/// Gradescope's `results.json`: a test for each exercise.
+fn gradescope(verdicts: &[Verdict]) -> Value {
+    let test = |verdict: &Verdict| {
+        json!({
+            "name": verdict.id,
+            "score": verdict.points(),
+            "max_score": verdict.full(),
+            "status": if verdict.passed() { "passed" } else { "failed" },
+            "output": verdict.to_string(),
+        })
+    };
+    json!({ "score": sums(verdicts).0, "tests": verdicts.iter().map(test).collect::<Vec<_>>() })
+}
+
 fn render(verdicts: &[Verdict], format: Format) -> Result<String> {
     Ok(match format {
-        Format::Json => json::to_string(&verdicts) + "\n",
+        Format::Json => bench::json::to_string(&verdicts) + "\n",
         Format::Text => {
             let mut text = String::new();
             for verdict in verdicts.iter().filter(|verdict| !verdict.passed()) {
@@ -133,11 +163,9 @@ fn table(verdicts: &[Verdict]) -> Table {
     let seed = verdicts.first().map_or(0, |verdict| verdict.seed);
     let mut table = TableBuilder::of(format!("exercises (seed {seed})"), [EXERCISE, POINTS, OF, WHY]);
     for verdict in verdicts {
-        let lost = verdict.parts.iter().find(|part| part.points < part.of);
-        let why = lost.map(|part| format!("{}: {}", part.name, part.detail.lines().next().unwrap_or_default()));
         let number = |points: u32| Cell::Number(points.into());
         let row = table.row().set(EXERCISE, &*verdict.id).set(POINTS, number(verdict.points()));
-        row.set(OF, number(verdict.full())).set(WHY, why.unwrap_or_else(|| "passed".to_owned())).complete();
+        row.set(OF, number(verdict.full())).set(WHY, verdict.reason().unwrap_or_else(|| "passed".to_owned())).complete();
     }
     let (points, full) = sums(verdicts);
     table.note(format!("{points} of {full} points."));

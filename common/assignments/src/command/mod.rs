@@ -21,7 +21,8 @@ use ::bench::command::{Failure, say};
 use anyhow::{Context, Result, bail, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
-use assignments::store::Store;
+use assignments::store::{self, Store};
+use assignments::submissions::Set;
 use common::device::{Device, DeviceChoice};
 use common::probe::Library;
 
@@ -83,6 +84,13 @@ impl Session {
         }
         let is_wanted = |exercise: &&Exercise| words.is_empty() || words.iter().any(|word| exercise.is_called(word));
         Ok(self.exercises.iter().filter(is_wanted).collect())
+    }
+
+    /// These exercises with the texts that others were handed out.
+    pub(crate) fn sets<'a>(&self, exercises: &[&'a Exercise]) -> Vec<Set<'a>> {
+        let own = |exercise: &Exercise| std::fs::read_to_string(exercise.file("exercise.cu")).ok();
+        let skeleton = |exercise: &Exercise| store::handed_out(exercise).or_else(|| own(exercise));
+        exercises.iter().map(|&exercise| Set { exercise, skeleton: skeleton(exercise) }).collect()
     }
 
     /// The exercise of that id, else the first one without a known pass: a reader who has just solved it wants to hear so.

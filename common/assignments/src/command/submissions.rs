@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use assignments::submissions;
+use anyhow::Result;
+use assignments::submissions::{self, Lms};
 use bench::command::Shell;
 use bench::table::Format;
-use common::text::printable_lines;
 
 use super::{Session, compiler};
 
@@ -21,6 +20,12 @@ pub(crate) struct SubmissionsArgs {
     /// Format of the board; all but text have a column for each exercise, and json has the reasons
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Print the points as this system imports them, in place of the board
+    #[arg(long, value_enum, value_name = "SYSTEM", conflicts_with = "format")]
+    lms: Option<Lms>,
+    /// With --lms: the assignment's name there
+    #[arg(long, value_name = "NAME", requires = "lms", default_value = "Warp by Warp")]
+    assignment: String,
     /// Write everyone's points, with the reasons, to PERSON.txt in this folder
     #[arg(long, value_name = "FOLDER")]
     reports: Option<PathBuf>,
@@ -29,15 +34,14 @@ pub(crate) struct SubmissionsArgs {
 /// Grades a folder of many people's files.
 pub(crate) fn run(session: &Session, args: &SubmissionsArgs, shell: &mut Shell) -> Result<()> {
     compiler()?;
-    let board = submissions::grade(&session.grader, &session.only(&args.only)?, &args.dir)?;
+    let sets = session.sets(&session.only(&args.only)?);
+    let board = submissions::grade(&session.grader, &sets, &session.exercises, &args.dir)?;
     if let Some(folder) = &args.reports {
-        std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        for person in &board.people {
-            let path = folder.join(format!("{}.txt", person.name));
-            let text: String = person.verdicts.iter().map(|verdict| format!("{verdict}\n")).collect();
-            std::fs::write(&path, printable_lines(&text).as_bytes())
-                .with_context(|| format!("{} cannot be written", path.display()))?;
-        }
+        board.write_reports(folder)?;
     }
-    Ok(shell.print(&board.render(args.format))?)
+    let text = match args.lms {
+        Some(lms) => board.render_for(lms, &args.assignment),
+        None => board.render(args.format),
+    };
+    Ok(shell.print(&text)?)
 }

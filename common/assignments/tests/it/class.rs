@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 use assignments::exercise::{self, Exercise};
+use assignments::store;
 use common::Device;
 use common::testing::planted::compiler;
 
@@ -99,9 +100,9 @@ fn a_board_has_a_line_for_everyone() {
         run(Path::new("."), &["submissions", dir.path().to_str().unwrap(), "--only", "guard", "--format", format])
     };
     let expected =
-        "person,guard,passed,points,of\nann,10,1,10,10\nben,10,1,10,10\n\"eve, ann's friend\",8,0,8,10\nfay,0,0,0,10\n";
+        "person,guard,handed in,passed,points,of\nann,10,1,1,10,10\nben,10,1,1,10,10\n\"eve, ann's friend\",8,1,0,8,10\nfay,,0,0,0,10\n";
     assert_eq!(board("csv"), (0, expected.to_owned()));
-    assert!(board("markdown").1.contains("| eve, ann's friend | 8 | 0 | 8 | 10 |"));
+    assert!(board("markdown").1.contains("| eve, ann's friend | 8 | 1 | 0 | 8 | 10 |"));
     assert!(board("text").1.contains("points"));
     let reports = tempfile::tempdir().unwrap();
     let reports = reports.path().join("class");
@@ -111,6 +112,109 @@ fn a_board_has_a_line_for_everyone() {
     assert!(report.starts_with("guard: not yet, 8 of 10 points") && report.contains("sectors"), "{report}");
     let people: serde_json::Value = serde_json::from_str(&board("json").1).unwrap();
     assert!(people["people"][2]["verdicts"][0]["parts"][2]["detail"].as_str().unwrap().contains("sectors"));
+}
+
+/// Files as people and learning systems name them, and what is no answer.
+#[test]
+fn hand_ins_are_found_under_the_names_that_they_have() {
+    if !compiler(&Device::sim(), "hand_ins_are_found_under_the_names_that_they_have") {
+        return;
+    }
+    let exercises = exercises();
+    let (solution, skeleton) = (text(&exercises[0], "solution.cu"), store::skeleton(&exercises[0]).unwrap());
+    let class = |files: &[(&str, &str)]| {
+        let dir = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(file, text)| hand_in(&dir.path().join(file), text));
+        dir
+    };
+    let board = |dir: &Path, args: &[&str]| {
+        run(Path::new("."), &[&["submissions", dir.to_str().unwrap(), "--only", "guard"], args].concat())
+    };
+    let dir = class(&[
+        ("ann/Guard.cu", &solution),
+        ("ben/homework 1/guard (1).cu", &solution),
+        ("cem/grid-stride.cu", ""),
+        ("dan/Kernel.cu", &solution),
+        ("eva/guard-1.cu", &solution),
+        ("eva/guard-2.cu", &solution),
+        ("eva-2/guard.cu", &solution),
+        ("eva-2/guard (1).cu", "older"),
+        ("fay/guard.cu", &skeleton.replace('\n', "\r\n")),
+        ("=cmd|x/guard.cu", &solution),
+    ]);
+    let expected = "person,guard,handed in,passed,points,of\n'=cmd|x,10,1,1,10,10\nann,10,1,1,10,10\nben,10,1,1,10,10\n\
+                    cem,,0,0,0,10\ndan,,0,0,0,10\neva,0,1,0,0,10\neva-2,10,1,1,10,10\nfay,,0,0,0,10\n";
+    assert_eq!(board(dir.path(), &["--format", "csv"]), (0, expected.to_owned()));
+    assert!(board(dir.path(), &[]).1.contains("dan: Kernel.cu belongs to no exercise."));
+    let json: serde_json::Value = serde_json::from_str(&board(dir.path(), &["--format", "json"]).1).unwrap();
+    let details = json["people"].as_array().unwrap().iter().map(|person| &person["verdicts"][0]["parts"][0]["detail"]);
+    let details: Vec<&str> = details.map(|detail| detail.as_str().unwrap()).collect();
+    assert!(details[5].starts_with("Several files may be meant (guard-1.cu, guard-2.cu)"), "{details:?}");
+    assert_eq!(details[7], "This is the file as it was handed out.");
+
+    let moodle = class(&[
+        ("Ada Lovelace_123_assignsubmission_file_/guard.cu", &solution),
+        ("Ada Lovelace_124_assignsubmission_file_/guard.cu", "no kernel"),
+        ("Ben_125_assignsubmission_onlinetext_/onlinetext.html", ""),
+    ]);
+    let (status, csv) = board(moodle.path(), &["--lms", "moodle"]);
+    let expected = "Identifier,Full name,Grade,Maximum Grade,Feedback comments\nParticipant 123,Ada Lovelace (123),10,10,\n\
+                    Participant 124,Ada Lovelace (124),0,10,guard: correct: The file defines no kernel; it should define `vector_add`.\n\
+                    Participant 125,Ben,,10,guard: correct: Nothing was handed in.\n";
+    assert_eq!((status, csv.as_str()), (0, expected));
+    let canvas = class(&[("lovelaceada_9_77_guard-1.cu", &solution), ("hopper_LATE_8_78_guard.cu", "no kernel"), ("notes.txt", "")]);
+    let (status, csv) = board(canvas.path(), &["--lms", "canvas", "--assignment", "Lab 1"]);
+    let expected = "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1\nhopper,8,,,,0\nlovelaceada,9,,,,10\n";
+    assert_eq!((status, csv.as_str()), (0, expected));
+    let flat = class(&[("guard.cu", &solution)]);
+    let (status, said) = board(flat.path(), &[]);
+    assert!(status == 2 && said.contains("nobody handed anything in there"), "{said}");
+}
+
+/// A printed character that a terminal obeys leaves JSON what it is, and no name ends the reports of all.
+#[test]
+fn hostile_characters_and_names_spoil_no_board_and_no_report() {
+    if !compiler(&Device::sim(), "hostile_characters_and_names_spoil_no_board_and_no_report") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = "extern \"C\" __device__ int printf(const char *, ...);\n\
+                  extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n) {\n    \
+                  if (threadIdx.x == 0) printf(\"\u{202e}\u{2028}\\x1b[2J\\n\");\n}\n";
+    hand_in(&dir.path().join("ann/guard.cu"), kernel);
+    let long = "n".repeat(255);
+    fs::create_dir(dir.path().join(&long)).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(dir.path().join("ann"), dir.path().join("linked")).unwrap();
+    let reports = dir.path().join("ann/reports");
+    let args = ["submissions", dir.path().to_str().unwrap(), "--only", "guard", "--format", "json", "--reports"];
+    let (status, said) = run(Path::new("."), &[&args[..], &[reports.to_str().unwrap()]].concat());
+    let board: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(status, 0);
+    assert!(!said.contains(['\u{202e}', '\u{2028}', '\u{1b}']), "{said}");
+    let printed = board["people"][0]["verdicts"][0]["printed"].as_str().unwrap();
+    assert!(printed.contains("\u{202e}\u{2028}\u{1b}[2J"), "{printed}");
+    let people = board["people"].as_array().unwrap();
+    if cfg!(unix) {
+        assert_eq!(people[1]["name"], "linked");
+        assert!(people[1]["verdicts"][0]["parts"][0]["detail"].as_str().unwrap().contains("is a link"));
+    }
+    assert_eq!(fs::read_dir(reports).unwrap().count(), people.len());
+}
+
+#[test]
+fn results_for_gradescope_have_a_test_for_each_exercise() {
+    if !compiler(&Device::sim(), "results_for_gradescope_have_a_test_for_each_exercise") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results.json");
+    hand_in(&dir.path().join("guard.cu"), &text(&exercises()[0], "wrong/twice.cu"));
+    let folder = dir.path().to_str().unwrap();
+    let (status, _) = run(Path::new("."), &["grade", folder, "--only", "guard", "--gradescope", results.to_str().unwrap()]);
+    let results: serde_json::Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
+    assert_eq!((status, &results["score"], &results["tests"][0]["max_score"]), (1, &8.into(), &10.into()));
+    assert!(results["tests"][0]["output"].as_str().unwrap().contains("sectors"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assignments::exercise;
 use assignments::grade::Grader;
-use assignments::submissions::{self, Person};
+use assignments::submissions::{self, Person, Set};
 use bench::table::Format;
 use common::Device;
 use common::testing::planted::compiler;
@@ -134,9 +134,9 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
     hand_in("careless_where_counted", careless.as_bytes());
     hand_in("honest", solution.as_bytes());
 
-    let board = submissions::grade(&grader, &[&guard[0]], dir.path()).unwrap();
-    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 8 + 2 * usize::from(cfg!(unix)));
-    for Person { name, verdicts } in &board.people {
+    let board = submissions::grade(&grader, &[Set { exercise: &guard[0], skeleton: None }], &exercises, dir.path()).unwrap();
+    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 8 + 3 * usize::from(cfg!(unix)));
+    for Person { name, verdicts, .. } in &board.people {
         let verdict = &verdicts[0];
         println!("{name}: {verdict}");
         if name == "honest" {
