@@ -16,9 +16,14 @@ use libloading::Library as Handle;
 /// File name of the driver's library.
 pub(crate) const DRIVER_LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 
-/// The command that installs CUDA's headers.
-pub const HEADERS_REMEDY: &str =
-    "pip install 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*'";
+macro_rules! compiler_wheels {
+    () => {
+        r#""nvidia-cuda-nvrtc==13.0.*" "nvidia-cuda-runtime==13.0.*" "nvidia-cuda-crt==13.0.*" "nvidia-cuda-cccl==13.0.*""#
+    };
+}
+
+/// Arguments of `pip install` for all that editing kernels takes: NVRTC, and CUDA's headers.
+pub const COMPILER_WHEELS: &str = compiler_wheels!();
 
 /// A library that the course uses if it is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +71,7 @@ pub struct Component {
 
 /// Installs a Python package in an environment, and activates it. Systems refuse packages outside of a virtual environment.
 macro_rules! in_environment {
-    ($package:literal) => {
+    ($package:expr) => {
         if cfg!(windows) {
             concat!("py -m venv .venv; .venv\\Scripts\\activate; pip install ", $package)
         } else {
@@ -109,8 +114,8 @@ impl Library {
         match self {
             Library::Driver if cfg!(windows) => "start https://www.nvidia.com/drivers",
             Library::Driver => "sudo apt install nvidia-driver-580  # if this machine has an NVIDIA GPU",
-            Library::Nvrtc => in_environment!("'nvidia-cuda-nvrtc==13.0.*'"),
-            Library::Cublas | Library::CublasLt => in_environment!("'nvidia-cublas==13.0.*'"),
+            Library::Nvrtc => in_environment!(compiler_wheels!()),
+            Library::Cublas | Library::CublasLt => in_environment!("\"nvidia-cublas==13.0.*\""),
             Library::Cudnn => in_environment!("nvidia-cudnn-cu13"),
             Library::Nccl => in_environment!("nvidia-nccl-cu13"),
         }
@@ -285,7 +290,7 @@ pub fn report() -> Vec<Component> {
         path: headers.cloned(),
         detail: headers.is_none().then(|| "no directory with cuda_fp16.h".to_owned()),
         without: "kernels that include cuda_fp16.h or mma.h cannot be recompiled",
-        remedy: HEADERS_REMEDY,
+        remedy: Library::Nvrtc.remedy(),
     });
     components
 }

@@ -262,12 +262,15 @@ impl Exercise {
     }
 }
 
-/// The checkout around the current directory, or a class's, else the one that this program was built in.
-pub fn root() -> PathBuf {
-    let here = std::env::current_dir().unwrap_or_default();
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(""));
+/// The checkout around the current directory, or a class's.
+///
+/// # Errors
+/// If there is none: exercises of another folder would be judged, changed and shown in place of those that are meant.
+pub fn root() -> Result<PathBuf> {
+    let here = std::env::current_dir().context("the current directory is not known")?;
     let is_root = |dir: &&Path| phases(dir).is_ok_and(|phases| !phases.is_empty());
-    here.ancestors().find(is_root).unwrap_or(built).to_owned()
+    let root = here.ancestors().find(is_root);
+    root.map(Path::to_owned).context("there are no exercises here: go to the folder of your class, or of the course")
 }
 
 /// The folders `phaseN-*/exercises`.

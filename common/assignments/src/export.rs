@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use bench::table::{Cell, ColumnSpec, TableBuilder};
-use common::probe::{HEADERS_REMEDY, Library};
+use common::probe::COMPILER_WHEELS;
 
 use crate::exercise::{Count, Exercise};
 use crate::grade::Grader;
@@ -39,6 +39,20 @@ pub struct Class<'a> {
 pub fn write(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Result<()> {
     let is_empty = std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
     ensure!(is_empty, "{} is not empty", dir.display());
+    // Written beside it and renamed: what is interrupted leaves no half of a class.
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let cannot = || format!("{} cannot be made", dir.display());
+    std::fs::create_dir_all(parent).with_context(cannot)?;
+    let unfinished = tempfile::Builder::new().prefix(".class-").tempdir_in(parent).with_context(cannot)?;
+    write_into(class, grader, store, unfinished.path())?;
+    let _ = std::fs::remove_dir(dir);
+    std::fs::rename(unfinished.path(), dir).with_context(cannot)?;
+    // Renamed: there is nothing left to delete.
+    let _ = unfinished.keep();
+    Ok(())
+}
+
+fn write_into(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Result<()> {
     for exercise in class.exercises {
         let folder = dir.join(exercise.place());
         put(&folder.join("exercise.cu"), &store.pristine(exercise)?)?;
@@ -48,14 +62,11 @@ pub fn write(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Resul
         }
     }
     let revision = revision().unwrap_or_default();
-    let checkout = match revision.as_str() {
-        "" => String::new(),
-        revision => format!("git -C ../warp-by-warp checkout --detach {revision}\n"),
-    };
-    let shared = |text: &str| text.replace("{compiler}", Library::Nvrtc.remedy()).replace("{headers}", HEADERS_REMEDY);
+    let at = if revision.is_empty() { String::new() } else { format!(" --rev {revision}") };
+    let shared = |text: &str| text.replace("{wheels}", COMPILER_WHEELS);
     let readme = shared(README)
         .replace("{repository}", class.repository.unwrap_or("URL-OF-THE-COURSE"))
-        .replace("{checkout}", &checkout)
+        .replace("{at}", &at)
         .replace("{exercises}", &table(class.exercises));
     put(&dir.join("README.md"), readme.as_bytes())?;
     let only = if class.only.is_empty() { String::new() } else { format!(" --only {}", class.only.join(",")) };
@@ -105,7 +116,16 @@ fn table(exercises: &[&Exercise]) -> String {
 
 /// The commit of the exercises, if they are in a repository.
 fn revision() -> Option<String> {
-    let output = Command::new("git").current_dir(crate::exercise::root()).args(["rev-parse", "HEAD"]).output().ok()?;
+    git(&["rev-parse", "HEAD"])
+}
+
+/// Whether the exercises, or the program that judges them, have changes that the commit lacks.
+pub fn has_changes() -> bool {
+    git(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty())
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").current_dir(crate::exercise::root().ok()?).args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

@@ -25,7 +25,7 @@ To begin:
     cargo run -p assignments -- watch      check it whenever you save
     cargo run -p assignments -- hint       a hint, then another
 
-Kernels are compiled by NVRTC, which `pip install 'nvidia-cuda-nvrtc==13.0.*'` installs. The exit status is 0 if all is well, 1 if an \
+Kernels are compiled by NVRTC; where it is missing, `check` prints the command that installs it. The exit status is 0 if all is well, 1 if an \
                   exercise does not pass, and 2 if a command fails."
 )]
 struct Args {

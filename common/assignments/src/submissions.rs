@@ -153,7 +153,8 @@ impl Board {
             match lms {
                 Lms::Canvas => {
                     let row = table.row().set(STUDENT, &*person.name).set(ID, number).set(assignment, points);
-                    row.set_all(["SIS User ID", "SIS Login ID", "Section"].map(|name| (name, Cell::from("")))).complete();
+                    row.set_all(["SIS User ID", "SIS Login ID", "Section"].map(|name| (name, Cell::from(""))))
+                        .complete();
                 }
                 Lms::Moodle => {
                     let row = table.row().set(IDENTIFIER, format!("Participant {number}"));
@@ -177,7 +178,8 @@ impl Board {
         for person in &self.people {
             let path = folder.join(file_name(&person.name, &mut taken));
             let text: String = person.verdicts.iter().map(|verdict| format!("{verdict}\n")).collect();
-            let text = person.unknown.iter().fold(text, |text, file| text + &format!("{file} belongs to no exercise.\n"));
+            let text =
+                person.unknown.iter().fold(text, |text, file| text + &format!("{file} belongs to no exercise.\n"));
             let written = std::fs::write(&path, printable_lines(&text).as_bytes());
             outcome = outcome.and(written.with_context(|| format!("{} cannot be written", path.display())));
         }

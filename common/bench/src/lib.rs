@@ -20,7 +20,6 @@
 
 pub mod command;
 pub mod compare;
-mod foreign;
 pub mod gallery;
 pub mod json;
 pub mod ladder;

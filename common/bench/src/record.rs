@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::foreign;
 use crate::json;
 use crate::repeats::Spread;
+use crate::table::check::{MAX_COLUMNS, at_most, number, text};
 use crate::table::{Cell, Column, Table};
 use common::device::Device;
 use common::error::{Error, Result};
@@ -15,6 +15,11 @@ use common::{files, provenance, replace};
 
 /// A record's `format`; any other means a file of another program or of a later version.
 const FORMAT: &str = "warp-by-warp 1";
+
+/// Maximum bytes of a saved run, its tables, and characters of a table's name.
+const MAX_FILE: u64 = 64 << 20;
+const MAX_TABLES: usize = 200;
+const MAX_NAME: usize = 64;
 
 /// A run, as written by `--save`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -268,7 +273,7 @@ impl Record {
         if record.format != FORMAT {
             return fail(format!("its format is `{}`, but this program reads `{FORMAT}`", record.format));
         }
-        match foreign::check(&record) {
+        match check(&record) {
             Ok(()) => Ok(record),
             Err(reason) => fail(reason),
         }
@@ -279,7 +284,7 @@ impl Record {
     /// # Errors
     /// [`Error::Io`] if the file cannot be read, [`Error::Record`] if it is not a record.
     pub fn open(path: &Path) -> Result<Record> {
-        let bytes = files::read(path, foreign::MAX_FILE).map_err(Error::io(path))?;
+        let bytes = files::read(path, MAX_FILE).map_err(Error::io(path))?;
         Record::from_json(path, &String::from_utf8_lossy(&bytes))
     }
 
@@ -338,6 +343,63 @@ impl Record {
 
     fn short_name(&self) -> &str {
         self.device_name.strip_prefix("NVIDIA ").unwrap_or(&self.device_name)
+    }
+}
+
+/// Checks a run from elsewhere; `Err` is the reason why it is refused, in a sentence.
+fn check(run: &Record) -> Result<(), String> {
+    let facts = [&run.device, &run.device_name, &run.host, &run.date, &run.commit];
+    facts.into_iter().try_for_each(|fact| text(fact))?;
+    date(&run.date)?;
+    at_most(run.tables.len(), MAX_TABLES, "tables")?;
+    for (at, Named { name, table, again, conditions, spread }) in run.tables.iter().enumerate() {
+        if !is_name(name) {
+            return Err("a table's name is not made of small letters, digits and hyphens, or is too long".to_owned());
+        }
+        let checked = || {
+            if run.tables[..at].iter().any(|other| other.name == *name) {
+                return Err("there are two of them".to_owned());
+            }
+            table.check()?;
+            again.as_ref().map_or(Ok(()), |again| date(&again.date))?;
+            conditions.as_ref().map_or(Ok(()), check_conditions)?;
+            let Some(spread) = spread else { return Ok(()) };
+            if !spread.belongs_to(table) {
+                return Err("its spread has other rows or columns".to_owned());
+            }
+            spread.rows.iter().flatten().flatten().flatten().try_for_each(|value| number(*value))
+        };
+        checked().map_err(|reason| format!("table `{name}`: {reason}"))?;
+    }
+    at_most(run.comparisons.len(), MAX_TABLES, "comparisons")?;
+    run.comparisons.iter().try_for_each(Table::check)
+}
+
+fn check_conditions(conditions: &Conditions) -> Result<(), String> {
+    at_most(conditions.quantities.len(), MAX_COLUMNS, "quantities")?;
+    at_most(conditions.slowed.len(), MAX_COLUMNS, "reasons")?;
+    text(&conditions.driver)?;
+    for quantity in &conditions.quantities {
+        text(&quantity.name)?;
+        text(&quantity.unit)?;
+        let values = [quantity.before, quantity.least, quantity.median, quantity.most, quantity.after];
+        values.into_iter().try_for_each(number)?;
+    }
+    conditions.slowed.iter().try_for_each(|slowed| text(&slowed.reason).and_then(|()| number(slowed.percent)))
+}
+
+/// Whether it can be the name of a file and of an element of a page, on every system.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(plain)
+}
+
+fn date(text: &str) -> Result<(), String> {
+    match humantime::parse_rfc3339(text) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(format!("`{}` is no date, such as 2026-03-01T12:00:00Z", text.chars().take(40).collect::<String>()))
+        }
     }
 }
 

@@ -79,7 +79,9 @@ impl Failure {
                 let all: Vec<String> = findings.iter().map(|finding| finding.render_from(roots, colour)).collect();
                 format!("{}\n\n{}", all.join("\n\n"), summary(findings))
             }
-            Self::Write(_) => format!("error: {}", self.limit().map_or_else(|| self.to_string(), |(_, message)| message)),
+            Self::Write(_) => {
+                format!("error: {}", self.limit().map_or_else(|| self.to_string(), |(_, message)| message))
+            }
             _ => format!("error: {self}"),
         }
     }

@@ -214,7 +214,7 @@ fn run_nvrtc(nvrtc: &Nvrtc, current: &Current, label: &str, name: &str, options:
     nvrtc.compile(&current.text, name, headers, options).map_err(|mut log| {
         if log.contains("not open source file") && current.needs_cuda_headers() {
             log.push_str("\nCUDA's headers come with:\n    ");
-            log.push_str(probe::HEADERS_REMEDY);
+            log.push_str(probe::Library::Nvrtc.remedy());
         }
         Error::Compile { file: label.to_owned(), log }
     })

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use assignments::export::{Class, write};
-use bench::command::Shell;
+use assignments::export::{Class, has_changes, write};
+use bench::command::{self, Shell};
 
 use super::{Session, compiler};
 
@@ -44,6 +44,12 @@ pub(crate) fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Re
             many => format!("{many} exercises"),
         }
     ))?;
+    if has_changes() {
+        command::warn(
+            "this checkout has changes that are not committed: the class has the exercises as they are here, and installs the \
+             program of the last commit",
+        );
+    }
     if repository.is_none() {
         shell.print("The address to clone the course from is not known: write it into the README, and set the variable COURSE_REPOSITORY\nof your organisation's workflows; or export again with --repository URL.\n")?;
     }

@@ -100,11 +100,7 @@ pub(crate) fn run(session: &Session, args: &GradeArgs, shell: &mut Shell) -> Res
 }
 
 /// Files that a word of the command line stands for, or why there are none.
-fn named<'a>(
-    session: &'a Session,
-    wanted: &[&'a Exercise],
-    word: &str,
-) -> Result<Vec<(&'a Exercise, Answer)>> {
+fn named<'a>(session: &'a Session, wanted: &[&'a Exercise], word: &str) -> Result<Vec<(&'a Exercise, Answer)>> {
     if let Some(exercise) = session.exercises.iter().find(|exercise| exercise.id == word) {
         return Ok(vec![(exercise, Answer::File(exercise.file("exercise.cu")))]);
     }
@@ -165,7 +161,9 @@ fn table(verdicts: &[Verdict]) -> Table {
     for verdict in verdicts {
         let number = |points: u32| Cell::Number(points.into());
         let row = table.row().set(EXERCISE, &*verdict.id).set(POINTS, number(verdict.points()));
-        row.set(OF, number(verdict.full())).set(WHY, verdict.reason().unwrap_or_else(|| "passed".to_owned())).complete();
+        row.set(OF, number(verdict.full()))
+            .set(WHY, verdict.reason().unwrap_or_else(|| "passed".to_owned()))
+            .complete();
     }
     let (points, full) = sums(verdicts);
     table.note(format!("{points} of {full} points."));

@@ -46,7 +46,7 @@ impl Session {
     /// If one cannot be read, or there is no such device.
     pub(crate) fn open(seed: Option<u64>, device: Option<DeviceChoice>) -> Result<Session> {
         let program = program()?;
-        let root = exercise::root();
+        let root = exercise::root()?;
         let exercises = exercise::all(&root)?;
         // The simulator judges in any case: it alone has the sanitiser.
         let gpu = match device {

@@ -15,13 +15,13 @@ const PAGE: ColumnSpec = ColumnSpec::text("page", "page");
 
 /// The question of that id, if there is one.
 pub(crate) fn find(id: Option<&str>) -> Result<Option<Question>> {
-    id.map_or(Ok(None), |id| question::find(&exercise::root(), id))
+    id.map_or(Ok(None), |id| question::find(&exercise::root()?, id))
 }
 
 /// All questions, with the pages that ask them.
 pub(crate) fn list(shell: &mut Shell) -> Result<()> {
     let mut table = TableBuilder::of("questions", [ID, PAGE]);
-    for question in question::all(&exercise::root())? {
+    for question in question::all(&exercise::root()?)? {
         table.row().set(ID, question.id).set(PAGE, format!("book/pages/{}", question.page)).complete();
     }
     table.note("`check ID` asks a question, `check ID --answer ANSWER` answers it.");

@@ -99,8 +99,7 @@ fn a_board_has_a_line_for_everyone() {
     let board = |format| {
         run(Path::new("."), &["submissions", dir.path().to_str().unwrap(), "--only", "guard", "--format", format])
     };
-    let expected =
-        "person,guard,handed in,passed,points,of\nann,10,1,1,10,10\nben,10,1,1,10,10\n\"eve, ann's friend\",8,1,0,8,10\nfay,,0,0,0,10\n";
+    let expected = "person,guard,handed in,passed,points,of\nann,10,1,1,10,10\nben,10,1,1,10,10\n\"eve, ann's friend\",8,1,0,8,10\nfay,,0,0,0,10\n";
     assert_eq!(board("csv"), (0, expected.to_owned()));
     assert!(board("markdown").1.contains("| eve, ann's friend | 8 | 1 | 0 | 8 | 10 |"));
     assert!(board("text").1.contains("points"));
@@ -162,7 +161,11 @@ fn hand_ins_are_found_under_the_names_that_they_have() {
                     Participant 124,Ada Lovelace (124),0,10,guard: correct: The file defines no kernel; it should define `vector_add`.\n\
                     Participant 125,Ben,,10,guard: correct: Nothing was handed in.\n";
     assert_eq!((status, csv.as_str()), (0, expected));
-    let canvas = class(&[("lovelaceada_9_77_guard-1.cu", &solution), ("hopper_LATE_8_78_guard.cu", "no kernel"), ("notes.txt", "")]);
+    let canvas = class(&[
+        ("lovelaceada_9_77_guard-1.cu", &solution),
+        ("hopper_LATE_8_78_guard.cu", "no kernel"),
+        ("notes.txt", ""),
+    ]);
     let (status, csv) = board(canvas.path(), &["--lms", "canvas", "--assignment", "Lab 1"]);
     let expected = "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1\nhopper,8,,,,0\nlovelaceada,9,,,,10\n";
     assert_eq!((status, csv.as_str()), (0, expected));
@@ -211,7 +214,8 @@ fn results_for_gradescope_have_a_test_for_each_exercise() {
     let results = dir.path().join("results.json");
     hand_in(&dir.path().join("guard.cu"), &text(&exercises()[0], "wrong/twice.cu"));
     let folder = dir.path().to_str().unwrap();
-    let (status, _) = run(Path::new("."), &["grade", folder, "--only", "guard", "--gradescope", results.to_str().unwrap()]);
+    let (status, _) =
+        run(Path::new("."), &["grade", folder, "--only", "guard", "--gradescope", results.to_str().unwrap()]);
     let results: serde_json::Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
     assert_eq!((status, &results["score"], &results["tests"][0]["max_score"]), (1, &8.into(), &10.into()));
     assert!(results["tests"][0]["output"].as_str().unwrap().contains("sectors"));
@@ -236,7 +240,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         assert_eq!(handed_in.join("solution.cu").exists(), !keep);
         assert!(!handed_in.join("wrong").exists());
         let readme = fs::read_to_string(class.join("README.md")).unwrap();
-        assert!(readme.contains("git clone https://x.y/z ") && readme.contains("| `guard` |"), "{readme}");
+        assert!(readme.contains("--git https://x.y/z --rev ") && readme.contains("| `guard` |"), "{readme}");
         let workflow = fs::read_to_string(class.join(".github/workflows/grade.yml")).unwrap();
         assert!(
             workflow.contains("COURSE: https://x.y/z\n") && workflow.ends_with("--only guard,transpose\n"),
@@ -244,7 +248,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         );
         println!("{readme}\n{workflow}");
         for text in [&readme, &workflow] {
-            let left = ["{repository}", "{revision}", "{checkout}", "{compiler}", "{headers}", "{exercises}", "{only}"];
+            let left = ["{repository}", "{revision}", "{at}", "{wheels}", "{exercises}", "{only}"];
             assert!(left.iter().all(|name| !text.contains(name)), "{text}");
         }
 

@@ -134,7 +134,8 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
     hand_in("careless_where_counted", careless.as_bytes());
     hand_in("honest", solution.as_bytes());
 
-    let board = submissions::grade(&grader, &[Set { exercise: &guard[0], skeleton: None }], &exercises, dir.path()).unwrap();
+    let board =
+        submissions::grade(&grader, &[Set { exercise: &guard[0], skeleton: None }], &exercises, dir.path()).unwrap();
     assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 8 + 3 * usize::from(cfg!(unix)));
     for Person { name, verdicts, .. } in &board.people {
         let verdict = &verdicts[0];

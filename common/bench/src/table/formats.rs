@@ -6,7 +6,6 @@ use common::error::{Error, Result};
 use common::text::{printable, printable_lines};
 
 use super::model::{Cell, Column, Table};
-use crate::foreign;
 use crate::json;
 
 /// Format of a table.
@@ -99,7 +98,7 @@ impl Table {
     pub fn from_json(json: &str) -> Result<Table> {
         let table: Table =
             serde_json::from_str(json).map_err(|error| Error::Invalid(format!("this is no saved table: {error}")))?;
-        match foreign::check_table(&table) {
+        match table.check() {
             Ok(()) => Ok(table),
             Err(reason) => Err(Error::Invalid(format!("this is no saved table: {reason}"))),
         }

@@ -7,10 +7,12 @@
 //! | --- | --- |
 //! | `model` | title, columns, cells, rows |
 //! | `builder` | filling a table |
+//! | `check` | bounds of a table from elsewhere |
 //! | `text` | the table for a terminal |
 //! | `formats` | Markdown, CSV and JSON |
 
 mod builder;
+pub(crate) mod check;
 mod formats;
 mod model;
 #[cfg(test)]

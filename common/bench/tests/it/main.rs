@@ -3,4 +3,5 @@
 
 mod peer;
 mod records;
+mod strangers;
 mod timing;
