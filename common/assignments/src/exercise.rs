@@ -45,6 +45,9 @@ pub struct Exercise {
     /// Budget of each count, as a multiple of the solution's cost.
     #[serde(default)]
     pub budget: BTreeMap<Count, f64>,
+    /// Instructions that the kernel must have in its PTX: those that the exercise is about, where no cost tells them from others.
+    #[serde(default)]
+    pub uses: Vec<String>,
     /// From a nudge to nearly the answer.
     pub hints: Vec<String>,
     /// Costs of the solution, for a class whose folders have no solutions.
@@ -53,6 +56,9 @@ pub struct Exercise {
     /// For each file in `wrong`, the expected finding.
     #[serde(default)]
     pub wrong: BTreeMap<String, Expected>,
+    /// For each mutant of the solution that gets full points ([`crate::mutants`]), why that is right.
+    #[serde(default)]
+    pub survivors: BTreeMap<String, String>,
     /// The folder.
     #[serde(skip)]
     pub dir: PathBuf,

@@ -83,6 +83,7 @@ fn description(class: &Class, exercise: &Exercise, grader: &Grader) -> Result<St
     let text = String::from_utf8(read(&exercise.file("exercise.toml"))?)?;
     let mut table: toml::Table = toml::from_str(&text)?;
     table.remove("wrong");
+    table.remove("survivors");
     if let Some(toml::Value::Array(before)) = table.get_mut("prerequisites") {
         before.retain(|id| class.exercises.iter().any(|exercise| id.as_str() == Some(&exercise.id)));
     }

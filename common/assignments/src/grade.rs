@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::child;
 use crate::exercise::{Count, Exercise};
 use crate::job::{GpuRequest, Job, Outcome, ShowRequest, Shown, Times};
+use crate::mutants::Mutant;
 use crate::tasks::Sizes;
 
 /// Gives points.
@@ -176,8 +177,7 @@ impl Grader {
         let unclean = outcome.cases.iter().enumerate().find(|(_, case)| !case.findings.is_empty());
         let clean =
             unclean.map(|(i, case)| cut(&format!("{}: {}\n{}", describe(i), case.findings.join(", "), case.rendered)));
-        let over =
-            if correct.is_none() && clean.is_none() { self.over_budget(exercise, &outcome.counts)? } else { None };
+        let over = if correct.is_none() && clean.is_none() { self.over_budget(exercise, &outcome)? } else { None };
         let sound = correct.is_none() && clean.is_none();
         let tried = match self.gpu {
             Some(gpu) if sound => self.on_gpu(exercise, text, gpu)?,
@@ -234,6 +234,7 @@ impl Grader {
             architecture: exercise.architecture.clone(),
             cases: exercise.cases.clone(),
             counts: Some(exercise.counts.clone()),
+            uses: exercise.uses.clone(),
             seed: self.seed,
             show: None,
             gpu: None,
@@ -326,12 +327,12 @@ impl Grader {
         child::run(&self.program, &job, self.time, false)
     }
 
-    /// Counts above their budgets, one line each.
-    fn over_budget(&self, exercise: &Exercise, counts: &BTreeMap<Count, u64>) -> Result<Option<String>> {
+    /// Counts above their budgets and instructions that are missing, one line each.
+    fn over_budget(&self, exercise: &Exercise, outcome: &Outcome) -> Result<Option<String>> {
         if exercise.budget.is_empty() {
             return Ok(None);
         }
-        let solution = self.solution(exercise)?;
+        let (counts, solution) = (&outcome.counts, self.solution(exercise)?);
         let mut over = Vec::new();
         for (&count, &ratio) in &exercise.budget {
             let of = |counts: &BTreeMap<Count, u64>| counts.get(&count).copied().unwrap_or(0);
@@ -347,6 +348,7 @@ impl Grader {
         let lines = over.iter().map(|(_, count, spent, allowed, base)| {
             format!("{spent} {} at {at}; at most {allowed} are allowed, and the solution takes {base}", count.name())
         });
+        let lines = lines.chain(outcome.lacks.iter().map(|instruction| format!("the kernel has no `{instruction}`")));
         Ok(Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty()))
     }
 
@@ -426,6 +428,21 @@ fn cut(text: &str) -> String {
         None => text.trim_end().to_owned(),
         Some((end, _)) => format!("{} …", &text[..end]),
     }
+}
+
+/// Checks that a mutant of the solution does not get full points, unless the exercise says why it does. `Err` inside: it does, or it
+/// does not.
+///
+/// # Errors
+/// Same as [`Grader::judge`].
+pub fn judge_mutant(grader: &Grader, exercise: &Exercise, mutant: &Mutant) -> Result<Result<String, String>> {
+    let verdict = grader.judge(exercise, &mutant.text)?;
+    Ok(match (verdict.reason(), exercise.survivors.get(&mutant.name)) {
+        (Some(reason), None) => Ok(reason),
+        (None, Some(why)) => Ok(format!("survives: {why}")),
+        (None, None) => Err("gets full points".to_owned()),
+        (Some(reason), Some(_)) => Err(format!("is listed as a survivor, and is not: {reason}")),
+    })
 }
 
 /// Checks that an exercise's files give what they should: one line per file, with the error, if any.

@@ -24,6 +24,9 @@ pub struct Job {
     pub cases: Vec<Sizes>,
     /// The size to count at.
     pub counts: Option<Sizes>,
+    /// Instructions that must be in the PTX.
+    #[serde(default)]
+    pub uses: Vec<String>,
     /// Seed of the inputs.
     pub seed: u64,
     /// Costs and picture to show, in place of checking.
@@ -60,6 +63,9 @@ pub struct Outcome {
     pub cases: Vec<CaseOutcome>,
     /// Costs of the kernel.
     pub counts: BTreeMap<Count, u64>,
+    /// Instructions of [`Job::uses`] that the PTX lacks.
+    #[serde(default)]
+    pub lacks: Vec<String>,
     /// Costs and picture to show, if they were asked for.
     #[serde(default)]
     pub shown: Option<Shown>,

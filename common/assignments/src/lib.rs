@@ -5,7 +5,8 @@
 //! expected outputs. A reader's kernel passes the [gate](common::compile::gate), then becomes a [`job`] for a process of its own
 //! ([`child`], within the bounds of [`bounded`]): [`run`] checks it, [`show`] counts it by line and draws it, and on a GPU [`gpu`]
 //! measures its time. [`grade`] gives the
-//! points, and [`submissions`] those of a class, whose files [`handins`] finds. [`store`] remembers a reader's progress. A [`question`] of the book has its
+//! points, and [`submissions`] those of a class, whose files [`handins`] finds. [`store`] remembers a reader's progress. [`mutants`] of the
+//! solutions test the exercises. A [`question`] of the book has its
 //! answer from the simulator, too.
 
 pub mod bounded;
@@ -16,6 +17,7 @@ pub mod gpu;
 pub mod grade;
 pub mod handins;
 pub mod job;
+pub mod mutants;
 pub mod question;
 pub mod run;
 pub mod show;

@@ -104,6 +104,9 @@ enum Command {
     Author {
         /// The exercise's folder
         path: PathBuf,
+        /// Run the mutants of the solution instead: none should get full points
+        #[arg(long)]
+        mutants: bool,
     },
     /// For the book: the pages' view of each exercise, as JSON
     #[command(hide = true)]
@@ -121,7 +124,7 @@ fn main() -> ExitCode {
 fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
     match &args.command {
         Command::RunJob => return child::answer(),
-        Command::Author { path } => return command::author::run(path, args.seed, shell),
+        Command::Author { path, mutants } => return command::author::run(path, *mutants, args.seed, shell),
         Command::Questions => return command::question::list(shell),
         _ => {}
     }

@@ -55,6 +55,10 @@ pub fn check(job: &Job) -> Result<Outcome> {
                 sum += profile.counters;
             }
             outcome.counts = Count::ALL.into_iter().map(|count| (count, count.of(&sum))).collect();
+            if !job.uses.is_empty() {
+                let ptx = source.simulator_ptx()?;
+                outcome.lacks = job.uses.iter().filter(|wanted| !ptx.contains(wanted.as_str())).cloned().collect();
+            }
         }
     }
     Ok(outcome)

@@ -75,8 +75,14 @@ fn long_softmax(case: &Case<'_>) -> Result<Setup> {
 fn attention(case: &Case<'_>) -> Result<Setup> {
     const CHANNELS: usize = 32;
     let tokens = case.size("tokens")?;
-    // Queries, keys and values side by side, as the reference takes them, and apart. Scores are some units wide.
-    let qkv: Vec<f32> = case.values(&[1, tokens, 3 * CHANNELS], 0).as_slice()?.iter().map(|x| 2.0 * x).collect();
+    // Queries, keys and values side by side, as the reference takes them, and apart.
+    let mut qkv: Vec<f32> = case.values(&[1, tokens, 3 * CHANNELS], 0).as_slice()?.iter().map(|x| 2.0 * x).collect();
+    // The first channel makes scores of about −160 to −110: e^x of each is 0 unless a maximum is subtracted, and a larger one makes
+    // what was summed before it small.
+    for row in qkv.chunks_mut(3 * CHANNELS) {
+        row[0] += 32.0;
+        row[CHANNELS] = 2.0 * row[CHANNELS] - 24.0;
+    }
     let apart = |which: usize| {
         let rows = qkv.chunks(3 * CHANNELS).flat_map(|row| &row[which * CHANNELS..][..CHANNELS]);
         Tensor::from_vec(&[tokens, CHANNELS], rows.copied().collect()).map(Argument::Input)

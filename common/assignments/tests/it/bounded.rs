@@ -99,6 +99,7 @@ fn a_process_that_nobody_ends_ends_by_its_bounds() {
             architecture: None,
             cases: guard.cases.clone(),
             counts: None,
+            uses: Vec::new(),
             seed: 1,
             show: None,
             gpu: None,

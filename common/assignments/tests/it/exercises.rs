@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use assignments::grade::{Grader, author};
-use assignments::{exercise, store};
+use assignments::grade::{Grader, author, judge_mutant};
+use assignments::{exercise, mutants, store};
 use common::Device;
 use common::testing::planted::compiler;
 use rayon::prelude::*;
@@ -29,6 +29,38 @@ fn every_file_of_every_exercise_gives_what_it_should() {
             bad.chain(page).collect::<Vec<_>>()
         })
         .collect();
+    assert!(bad.is_empty(), "seed {}\n{}", grader.seed, bad.join("\n"));
+}
+
+/// One mutant of each solution, another in each run; all of them with `ALL_MUTANTS=1`.
+#[test]
+fn no_mutant_of_a_solution_gets_full_points_without_a_reason() {
+    if !compiler(&Device::sim(), "no_mutant_of_a_solution_gets_full_points_without_a_reason") {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let exercises = exercise::all(root).unwrap();
+    let grader = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), None);
+    let all = std::env::var_os("ALL_MUTANTS").is_some();
+    let chosen: Vec<_> = exercises
+        .iter()
+        .flat_map(|exercise| {
+            let mutants = mutants::all(&std::fs::read_to_string(exercise.file("solution.cu")).unwrap());
+            let known = |name: &&String| !mutants.iter().any(|mutant| mutant.name == **name);
+            assert_eq!(exercise.survivors.keys().find(known), None, "{}: `survivors` lists no mutant", exercise.id);
+            let at = grader.seed as usize % mutants.len();
+            let sample = if all { 0..mutants.len() } else { at..at + 1 };
+            mutants[sample].iter().cloned().map(move |mutant| (exercise, mutant)).collect::<Vec<_>>()
+        })
+        .collect();
+    let bad: Vec<String> = chosen
+        .par_iter()
+        .filter_map(|(exercise, mutant)| {
+            let why = judge_mutant(&grader, exercise, mutant).unwrap().err()?;
+            Some(format!("{}, {}: {why}", exercise.id, mutant.name))
+        })
+        .collect();
+    println!("{} mutants", chosen.len());
     assert!(bad.is_empty(), "seed {}\n{}", grader.seed, bad.join("\n"));
 }
 
