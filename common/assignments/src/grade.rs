@@ -458,7 +458,9 @@ pub fn author(grader: &Grader, exercise: &Exercise, skeleton: &str) -> Result<Ve
     let judged = if skeleton.passed() { Err("should not pass".to_owned()) } else { Ok(skeleton) };
     lines.push(("exercise.cu".to_owned(), judged));
     let files = exercise.wrong_files()?;
-    ensure!(files.len() >= 3, "{}: fewer than three files in `wrong`", exercise.id);
+    // The first exercises teach one idea each.
+    let least = if exercise.is_called("phase1") { 3 } else { 8 };
+    ensure!(files.len() >= least, "{}: fewer than {least} files in `wrong`", exercise.id);
     ensure!(files.len() == exercise.wrong.len(), "{}: `wrong` lists other files than there are", exercise.id);
     ensure!(!exercise.hints.is_empty(), "{}: no hints", exercise.id);
     for file in files {
