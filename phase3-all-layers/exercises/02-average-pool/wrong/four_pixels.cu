@@ -1,4 +1,4 @@
-// Each lane takes two pixels, which is enough for 7 × 7 and for no larger plane.
+// Each lane takes at most four pixels, which is enough for 7 × 7 and too few for a larger plane.
 
 extern "C" __global__ void average_pool(const float *x, float *y, int planes, int pixels) {
     int plane = blockIdx.x * 4 + threadIdx.y;
@@ -7,7 +7,7 @@ extern "C" __global__ void average_pool(const float *x, float *y, int planes, in
     }
     x += plane * pixels;
     float sum = 0.0f;
-    for (int i = threadIdx.x; i < min(pixels, 64); i += 32) {
+    for (int i = threadIdx.x; i < min(pixels, 128); i += 32) {
         sum += x[i];
     }
     for (int distance = 16; distance > 0; distance /= 2) {
