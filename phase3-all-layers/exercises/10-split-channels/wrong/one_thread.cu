@@ -1,0 +1,18 @@
+// Right values, but one thread of each block loads all its floats.
+
+extern "C" __global__ void split_channels(const float *frame, float *planes, int height, int width, int pitch) {
+    __shared__ float values[3 * 128];
+    int first = blockIdx.x * 128, row = blockIdx.y, column = first + threadIdx.x;
+    int pixels = min(128, width - first);  // that this block has
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 3 * pixels; ++i) {
+            values[i] = frame[row * pitch + 3 * first + i];
+        }
+    }
+    __syncthreads();
+    if (column < width) {
+        for (int channel = 0; channel < 3; ++channel) {
+            planes[(channel * height + row) * width + column] = values[3 * threadIdx.x + channel];
+        }
+    }
+}
