@@ -1,4 +1,4 @@
-// Right values with loads in order, but each store of a warp goes to all three planes, and there is no whole sector in it.
+// Right values with loads in order, but each store of a warp goes to all three planes, where most sectors are not whole.
 
 extern "C" __global__ void split_channels(const float *frame, float *planes, int height, int width, int pitch) {
     int first = blockIdx.x * 128, row = blockIdx.y;
