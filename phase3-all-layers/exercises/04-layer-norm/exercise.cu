@@ -1,5 +1,5 @@
 // y = (x − mean) / √(variance + 1e-5) · gamma + beta over each row, with the variance as the mean square distance from the mean.
-// Values of x lie between 99 and 101.
+// Values of x lie between 999 and 1001.
 //
 // One block of 128 threads per row.
 
