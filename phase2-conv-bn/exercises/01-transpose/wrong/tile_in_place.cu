@@ -1,0 +1,20 @@
+// Each tile is turned, but written to the place in y that it had in x.
+
+extern "C" __global__ void transpose(const float *x, float *y, unsigned rows, unsigned columns) {
+    __shared__ float tile[32][33];
+    unsigned column = blockIdx.x * 32 + threadIdx.x;
+    for (unsigned k = threadIdx.y; k < 32; k += 8) {
+        unsigned row = blockIdx.y * 32 + k;
+        if (row < rows && column < columns) {
+            tile[k][threadIdx.x] = x[row * columns + column];
+        }
+    }
+    __syncthreads();
+    unsigned row = blockIdx.x * 32 + threadIdx.x;
+    for (unsigned k = threadIdx.y; k < 32; k += 8) {
+        unsigned column = blockIdx.y * 32 + k;
+        if (row < rows && column < columns) {
+            y[column * rows + row] = tile[threadIdx.x][k];
+        }
+    }
+}
