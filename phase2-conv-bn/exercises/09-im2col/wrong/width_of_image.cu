@@ -1,0 +1,17 @@
+// The number of a pixel is taken apart with the width of the image, where the stride makes the output narrower.
+
+extern "C" __global__ void im2col(const float *image, float *patches, unsigned channels, unsigned height, unsigned width,
+                                  unsigned stride) {
+    unsigned out_width = (width - 1) / stride + 1, out_height = (height - 1) / stride + 1;
+    unsigned pixels = out_height * out_width;
+    unsigned i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= channels * 9 * pixels) {
+        return;
+    }
+    unsigned pixel = i % pixels, row_of_patches = i / pixels;
+    unsigned c = row_of_patches / 9, r = row_of_patches % 9 / 3, s = row_of_patches % 3;
+    int row = (int)(pixel / width * stride + r) - 1;
+    int column = (int)(pixel % width * stride + s) - 1;
+    bool inside = row >= 0 && row < (int)height && column >= 0 && column < (int)width;
+    patches[i] = inside ? image[(c * height + row) * width + column] : 0.0f;
+}
