@@ -171,10 +171,12 @@ fn scale_shift(case: &Case<'_>) -> Result<Setup> {
 }
 
 fn row_statistics(case: &Case<'_>) -> Result<Setup> {
-    /// Large beside the values' spread, so that the difference of two large sums shows.
-    const MEAN: f32 = 1000.0;
     let (rows, columns) = (case.size("rows")?, case.size("columns")?);
-    let x = case.values(&[rows, columns], 0).into_vec()?.into_iter().map(|x| x + MEAN).collect();
+    // Means that are large beside the values' spread, so that the difference of two large sums shows, and none that is known.
+    let means = case.values(&[rows], 1);
+    let mean = |row: usize| means.as_slice().map_or(0.0, |means| (3000.0 + 2000.0 * means[row]).round());
+    let values = case.values(&[rows, columns], 0).into_vec()?.into_iter().enumerate();
+    let x = values.map(|(i, x)| x + mean(i / columns)).collect();
     let x = Tensor::from_vec(&[1, rows, 1, columns], x)?;
     let of_rows = reference::statistics(&x)?;
     // A lane's own values one by one, then five levels of a tree.
