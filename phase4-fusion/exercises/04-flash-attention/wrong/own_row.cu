@@ -1,0 +1,43 @@
+// Right values, but each thread copies a row of a tile: a warp reads 32 rows at once.
+
+extern "C" __global__ void attention(const float *q, const float *k, const float *v, float *out, int tokens, float scale) {
+    __shared__ float keys[32][32], values[32][32];
+    int query = blockIdx.x * 32 + threadIdx.x;
+    float mine[32], sums[32] = {}, most = -INFINITY, sum = 0.0f;
+#pragma unroll
+    for (int c = 0; c < 32; ++c) {
+        mine[c] = query < tokens ? q[query * 32 + c] * scale : 0.0f;
+    }
+    for (int first = 0; first < tokens; first += 32) {
+        int count = min(32, tokens - first);
+        if (threadIdx.x < count) {
+            for (int c = 0; c < 32; ++c) {
+                keys[threadIdx.x][c] = k[(first + threadIdx.x) * 32 + c];
+                values[threadIdx.x][c] = v[(first + threadIdx.x) * 32 + c];
+            }
+        }
+        __syncthreads();
+        for (int key = 0; key < count; ++key) {
+            float score = 0.0f;
+#pragma unroll
+            for (int c = 0; c < 32; ++c) {
+                score += mine[c] * keys[key][c];
+            }
+            float larger = fmaxf(most, score);
+            float shrink = expf(most - larger), weight = expf(score - larger);
+            most = larger;
+            sum = sum * shrink + weight;
+#pragma unroll
+            for (int c = 0; c < 32; ++c) {
+                sums[c] = sums[c] * shrink + weight * values[key][c];
+            }
+        }
+        __syncthreads();
+    }
+    if (query < tokens) {
+#pragma unroll
+        for (int c = 0; c < 32; ++c) {
+            out[query * 32 + c] = sums[c] / sum;
+        }
+    }
+}

