@@ -124,7 +124,8 @@ fn a_derived_table_is_made_anew_and_from_clean_tables_only() {
     assert_eq!(find(folder.path(), "phase5-bench/claims").unwrap().table.title, "claims, measured again");
     of(&mut record, "layers", |layers| {
         let host = String::new();
-        layers.again = Some(bench::record::Again { date: String::new(), commit: "abc-dirty".to_owned(), host });
+        let date = "2026-01-02T00:00:00Z".to_owned();
+        layers.again = Some(bench::record::Again { date, commit: "abc-dirty".to_owned(), host });
     });
     fs::write(&path, record.to_json()).unwrap();
     let error = find(folder.path(), "phase5-bench/claims").err().unwrap().to_string();

@@ -445,11 +445,17 @@ pub fn judge_mutant(grader: &Grader, exercise: &Exercise, mutant: &Mutant) -> Re
     })
 }
 
-/// Checks that an exercise's files give what they should: one line per file, with the error, if any.
+/// Checks that an exercise's files give what they should: one line per file, with the error, if any. Of the wrong ones at most `most`
+/// are run, others with each seed.
 ///
 /// # Errors
 /// Same as [`Grader::grade`].
-pub fn author(grader: &Grader, exercise: &Exercise, skeleton: &str) -> Result<Vec<(String, Result<Verdict, String>)>> {
+pub fn author(
+    grader: &Grader,
+    exercise: &Exercise,
+    skeleton: &str,
+    most: usize,
+) -> Result<Vec<(String, Result<Verdict, String>)>> {
     let mut lines = Vec::new();
     let solution = grader.grade(exercise, &exercise.file("solution.cu"))?;
     let judged = if solution.passed() { Ok(solution) } else { Err(format!("should get all points\n{solution}")) };
@@ -463,10 +469,11 @@ pub fn author(grader: &Grader, exercise: &Exercise, skeleton: &str) -> Result<Ve
     ensure!(files.len() >= least, "{}: fewer than {least} files in `wrong`", exercise.id);
     ensure!(files.len() == exercise.wrong.len(), "{}: `wrong` lists other files than there are", exercise.id);
     ensure!(!exercise.hints.is_empty(), "{}: no hints", exercise.id);
-    for file in files {
+    let first = grader.seed as usize % files.len();
+    for file in files.iter().cycle().skip(first).take(most.min(files.len())) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let expected = exercise.wrong.get(&name).with_context(|| format!("{}: no reason for {name}", exercise.id))?;
-        let verdict = grader.grade(exercise, &file)?;
+        let verdict = grader.grade(exercise, file)?;
         let part = verdict.parts.iter().find(|part| part.name == expected.part);
         let as_said = part.is_some_and(|part| part.points < part.of && part.detail.contains(&expected.reason));
         let judged = if as_said {

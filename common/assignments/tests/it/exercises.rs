@@ -1,4 +1,5 @@
-//! Every exercise of the course: its solution passes, its skeleton does not, and each wrong submission fails for its reason.
+//! Every exercise of the course: its solution passes, its skeleton does not, each wrong submission fails for its reason, and no small
+//! change of the solution gets full points. A run takes a sample of the last two, another one each time; with `ALL_FILES=1` all.
 
 use std::path::Path;
 
@@ -7,6 +8,13 @@ use assignments::{exercise, mutants, store};
 use common::Device;
 use common::testing::planted::compiler;
 use rayon::prelude::*;
+
+/// Wrong files of an exercise that a run takes.
+const SAMPLE: usize = 4;
+
+fn takes_all() -> bool {
+    std::env::var_os("ALL_FILES").is_some()
+}
 
 #[test]
 fn every_file_of_every_exercise_gives_what_it_should() {
@@ -24,7 +32,9 @@ fn every_file_of_every_exercise_gives_what_it_should() {
             let page = (!page.is_file()).then(|| format!("{}: no page {}", exercise.id, page.display()));
             // A reader may have solved some.
             let skeleton = store::skeleton(exercise).unwrap();
-            let lines = author(&grader, exercise, &skeleton).unwrap().into_iter();
+            let lines = author(&grader, exercise, &skeleton, if takes_all() { usize::MAX } else { SAMPLE })
+                .unwrap()
+                .into_iter();
             let bad = lines.filter_map(|(file, judged)| Some(format!("{}/{file} {}", exercise.id, judged.err()?)));
             bad.chain(page).collect::<Vec<_>>()
         })
@@ -32,7 +42,6 @@ fn every_file_of_every_exercise_gives_what_it_should() {
     assert!(bad.is_empty(), "seed {}\n{}", grader.seed, bad.join("\n"));
 }
 
-/// One mutant of each solution, another in each run; all of them with `ALL_MUTANTS=1`.
 #[test]
 fn no_mutant_of_a_solution_gets_full_points_without_a_reason() {
     if !compiler(&Device::sim(), "no_mutant_of_a_solution_gets_full_points_without_a_reason") {
@@ -41,7 +50,6 @@ fn no_mutant_of_a_solution_gets_full_points_without_a_reason() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let exercises = exercise::all(root).unwrap();
     let grader = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), None);
-    let all = std::env::var_os("ALL_MUTANTS").is_some();
     let chosen: Vec<_> = exercises
         .iter()
         .flat_map(|exercise| {
@@ -49,7 +57,7 @@ fn no_mutant_of_a_solution_gets_full_points_without_a_reason() {
             let known = |name: &&String| !mutants.iter().any(|mutant| mutant.name == **name);
             assert_eq!(exercise.survivors.keys().find(known), None, "{}: `survivors` lists no mutant", exercise.id);
             let at = grader.seed as usize % mutants.len();
-            let sample = if all { 0..mutants.len() } else { at..at + 1 };
+            let sample = if takes_all() { 0..mutants.len() } else { at..at + 1 };
             mutants[sample].iter().cloned().map(move |mutant| (exercise, mutant)).collect::<Vec<_>>()
         })
         .collect();
