@@ -18,7 +18,7 @@ pub(crate) const DRIVER_LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else {
 
 macro_rules! compiler_wheels {
     () => {
-        r#""nvidia-cuda-nvrtc==13.0.*" "nvidia-cuda-runtime==13.0.*" "nvidia-cuda-crt==13.0.*" "nvidia-cuda-cccl==13.0.*""#
+        r#""cuda-toolkit[nvrtc,cudart,crt,cccl]==13.0.*""#
     };
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
     }
 }
 
-/// Case `number`, from 1 on; else the smallest that has more than one element.
+/// Case `number`, from 1 on; else the smallest that has more than one element, and more than one along each side if there is such.
 pub(crate) fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
     if let Some(number) = number {
         let case = number.checked_sub(1).and_then(|at| exercise.cases.get(at));
@@ -101,7 +101,9 @@ pub(crate) fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<
         return case.with_context(|| format!("`{id}` has the cases 1 to {last}"));
     }
     let elements = |case: &&Sizes| case.values().product::<usize>();
-    let several = exercise.cases.iter().filter(|case| elements(case) > 1).min_by_key(elements);
+    let is_flat = |case: &&Sizes| case.values().any(|&size| size == 1);
+    let several = exercise.cases.iter().filter(|case| elements(case) > 1);
+    let several = several.min_by_key(|case| (is_flat(case), elements(case)));
     Ok(several.unwrap_or(&exercise.counts))
 }
 

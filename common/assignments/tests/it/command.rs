@@ -260,7 +260,7 @@ fn without_a_compiler_the_command_says_what_to_install() {
         return println!("skipped: NVRTC is installed system-wide");
     }
     assert_eq!(status, 2);
-    assert!(text.contains("pip install \"nvidia-cuda-nvrtc"), "{text}");
+    assert!(text.contains("pip install \"cuda-toolkit"), "{text}");
     let (status, text) = bare(&["list"]);
     assert_eq!(status, 0);
     assert!(text.contains("transpose") && text.contains("pip install"), "{text}");
