@@ -2,8 +2,8 @@
 //!
 //! A compiler reads whatever file an `#include` names, and its messages show the lines. The rules know no comments and no literals,
 //! so nothing is gained by pretending that one begins or ends: a `#` anywhere must begin a line with a directive that is allowed, and
-//! `#include` must name a header that is allowed. Options in a kernel's head have a list of their own
-//! ([`KernelHead::allowed_options`](super::KernelHead::allowed_options)).
+//! `#include` must name a header that is allowed. Options in a kernel's head have a list of their own, which
+//! [`KernelHead`](super::KernelHead) has.
 
 use std::path::Path;
 
