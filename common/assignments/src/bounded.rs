@@ -209,7 +209,7 @@ fn enforce(time: Duration, most: u64) {
     });
 }
 
-/// Deletes the folder of a task that nobody waits for any more.
+/// Deletes the folder of a task whose parent is gone.
 fn remove(folder: Option<PathBuf>) {
     let Some(folder) = folder else { return };
     // A folder that a process is in stays on some systems.

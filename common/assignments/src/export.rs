@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use bench::table::{Cell, ColumnSpec, TableBuilder};
@@ -10,7 +9,7 @@ use common::probe::COMPILER_WHEELS;
 
 use crate::exercise::{Count, Exercise};
 use crate::grade::Grader;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 const README: &str = include_str!("export/README.md");
 const WORKFLOW: &str = include_str!("export/grade.yml");
@@ -117,18 +116,18 @@ fn table(exercises: &[&Exercise]) -> String {
 
 /// The commit of the exercises, if they are in a repository.
 fn revision() -> Option<String> {
-    git(&["rev-parse", "HEAD"])
+    in_course(&["rev-parse", "HEAD"])
 }
 
 /// Whether the exercises, or the program that judges them, have changes that the commit lacks.
 pub fn has_changes() -> bool {
-    git(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty())
+    in_course(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty())
 }
 
-fn git(args: &[&str]) -> Option<String> {
-    let output = Command::new("git").current_dir(crate::exercise::root().ok()?).args(args).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned())
+/// What git says of the exercises' checkout, without the last line end.
+fn in_course(args: &[&str]) -> Option<String> {
+    let text = String::from_utf8(store::git(&crate::exercise::root().ok()?, args)?).ok()?;
+    Some(text.trim().to_owned())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

@@ -241,21 +241,22 @@ pub fn skeleton(exercise: &Exercise) -> Result<String> {
 
 /// `exercise.cu` as it was handed out; `None` if git does not know: without history, what a reader committed looks like a beginning.
 pub fn handed_out(exercise: &Exercise) -> Option<String> {
-    let shallow = ["rev-parse", "--is-shallow-repository"];
-    let output = Command::new("git").current_dir(&exercise.dir).args(shallow).stderr(Stdio::null()).output().ok()?;
-    let text = committed(exercise).filter(|_| output.stdout.starts_with(b"false"))?;
+    let shallow = git(&exercise.dir, &["rev-parse", "--is-shallow-repository"])?;
+    let text = committed(exercise).filter(|_| shallow.starts_with(b"false"))?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// `exercise.cu` at the last commit that changed another file of the folder: readers do not edit those.
 fn committed(exercise: &Exercise) -> Option<Vec<u8>> {
-    let git = |args: &[&str]| {
-        let output = Command::new("git").current_dir(&exercise.dir).args(args).stderr(Stdio::null()).output().ok()?;
-        output.status.success().then_some(output.stdout)
-    };
-    let commit = git(&["log", "-1", "--format=%H", "--", ".", ":(exclude)exercise.cu"])?;
+    let commit = git(&exercise.dir, &["log", "-1", "--format=%H", "--", ".", ":(exclude)exercise.cu"])?;
     let commit = String::from_utf8(commit).ok()?;
-    git(&["show", &format!("{}:./exercise.cu", commit.trim())])
+    git(&exercise.dir, &["show", &format!("{}:./exercise.cu", commit.trim())])
+}
+
+/// Output of git in a folder; `None` if it fails, or there is no git.
+pub(crate) fn git(folder: &Path, args: &[&str]) -> Option<Vec<u8>> {
+    let output = Command::new("git").current_dir(folder).args(args).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then_some(output.stdout)
 }
 
 #[cfg(test)]

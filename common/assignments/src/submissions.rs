@@ -234,7 +234,7 @@ impl Person {
 
 /// A name for a person's file that every system takes, and that no other person has.
 fn file_name(person: &str, taken: &mut HashSet<String>) -> PathBuf {
-    /// Of the 255 bytes that file systems take, less the ending and a number.
+    /// Maximum bytes of the name: file systems take 255, with the ending and a number.
     const MOST: usize = 200;
     let plain = |c: char| if c.is_control() || r#"<>:"/\|?*"#.contains(c) { '_' } else { c };
     let mut name: String = person.chars().map(plain).collect();

@@ -3,13 +3,13 @@
 use std::io;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::hub::{Hub, Told, seconds};
-use super::server::{interval, prepare, silence};
+use super::server::{interval, lock, prepare, silence};
 use super::wire::{self, Hello, Kind};
 use super::world::Meeting;
 use common::error::{RankFailure, RankFailureKind};
@@ -36,10 +36,6 @@ struct Connection {
     reader: Option<JoinHandle<()>>,
     /// Ends the thread that sends signs of life when dropped.
     alive: Option<(Sender<()>, JoinHandle<()>)>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Line {

@@ -33,7 +33,8 @@ const MOST_PIECES: usize = 8;
 /// Time in which a connection must say who it is.
 const INTRODUCTION: Duration = Duration::from_secs(5);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The guarded value; no thread leaves one half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

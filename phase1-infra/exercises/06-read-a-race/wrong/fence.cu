@@ -1,4 +1,4 @@
-// A fence makes the stores visible to others in order, but nobody waits for it.
+// A fence makes the stores visible to others in order, but no thread waits for it.
 
 extern "C" __global__ void difference(const float *x, float *y, unsigned columns) {
     __shared__ float row[256];

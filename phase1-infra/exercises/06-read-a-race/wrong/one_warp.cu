@@ -1,4 +1,4 @@
-// Only the first warp comes to the barrier: it waits for nobody, and nobody waits for it.
+// Only the first warp comes to the barrier: it waits for no other, and no other waits for it.
 
 extern "C" __global__ void difference(const float *x, float *y, unsigned columns) {
     __shared__ float row[256];
