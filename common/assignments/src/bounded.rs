@@ -183,12 +183,16 @@ impl Drop for Guarded {
 /// bounds.
 ///
 /// # Errors
-/// If there is no line.
+/// If there is no whole line, so that the process that started this one is gone; the folder goes as well.
 pub fn receive() -> io::Result<String> {
     let mut input = BufReader::new(io::stdin());
     let mut line = String::new();
     input.read_line(&mut line)?;
     let [time, memory, folder] = VARIABLES.map(std::env::var_os);
+    if !line.ends_with('\n') {
+        remove(folder.map(PathBuf::from));
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let number = |value: Option<std::ffi::OsString>| value?.to_str()?.parse::<u64>().ok();
     if let (Some(time), Some(memory)) = (number(time), number(memory)) {
         enforce(Duration::from_millis(time) + PATIENCE, memory + memory / 8);
@@ -214,5 +218,11 @@ fn remove(folder: Option<PathBuf>) {
     let Some(folder) = folder else { return };
     // A folder that a process is in stays on some systems.
     let _ = folder.parent().map(std::env::set_current_dir);
-    let _ = fs::remove_dir_all(folder);
+    // A compiler that still runs may add a file meanwhile.
+    for _ in 0..20 {
+        if fs::remove_dir_all(&folder).is_ok() {
+            break;
+        }
+        thread::sleep(LOOK_AT_ITSELF_EVERY);
+    }
 }

@@ -75,6 +75,22 @@ fn a_grader_that_is_killed_leaves_no_process_and_no_folder() {
     assert!(comes(10, || entries(scratch.path()) == 0), "its folder is still there");
 }
 
+/// As if the command that started it had been killed before it said what to do, or in the middle of that.
+#[test]
+fn a_process_without_a_whole_line_takes_its_folder_along() {
+    for line in ["", "{\"nonce\": 1"] {
+        let scratch = tempfile::tempdir().unwrap();
+        let task = Task::new(Bounds { time: Duration::from_secs(60), memory: 8 << 30, output: 1 << 20 }).unwrap();
+        fs::write(task.folder().join("left"), "").unwrap();
+        let mut command = task.command(env!("CARGO_BIN_EXE_assignments"));
+        command.arg(child::SUBCOMMAND).current_dir(scratch.path()).stderr(Stdio::null());
+        let mut process = command.stdin(Stdio::piped()).spawn().unwrap();
+        process.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        assert!(!process.wait().unwrap().success());
+        assert!(!task.folder().exists(), "{line:?}");
+    }
+}
+
 /// As if the command that started it had been suspended.
 #[test]
 fn a_process_that_nobody_ends_ends_by_its_bounds() {
