@@ -21,6 +21,7 @@ pub mod mutants;
 pub mod question;
 pub mod run;
 pub mod show;
+pub mod similarity;
 pub mod store;
 pub mod submissions;
 pub mod tasks;

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::exercise::Exercise;
 use crate::grade::{Grader, Verdict, read};
 use crate::handins::{self, Answer};
+use crate::similarity::{HandIns, Likeness, likenesses};
 
 /// Everyone's points.
 pub struct Board {
@@ -36,6 +37,9 @@ pub struct Person {
     /// Kernels that were handed in and belong to no exercise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+    /// Hand-ins of others, and solutions, that are like this person's; the strongest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub similar: Vec<Likeness>,
 }
 
 /// A learning system that takes points from a file.
@@ -88,12 +92,28 @@ pub fn grade(grader: &Grader, sets: &[Set<'_>], all: &[Exercise], dir: &Path) ->
         Ok(text) => judged[&(at, text.as_str())].clone(),
         Err(verdict) => verdict.clone(),
     };
-    let people = people.into_iter().zip(&handed).map(|(person, (texts, unknown))| {
+    let names: Vec<&str> = people.iter().map(|person| person.name.as_str()).collect();
+    let similar = similar(&names, sets, &handed);
+    let people = people.into_iter().zip(&handed).zip(similar).map(|((person, (texts, unknown)), similar)| {
         let verdicts = texts.iter().enumerate().map(verdict).collect();
-        Person { name: person.name, number: person.number, verdicts, unknown: unknown.clone() }
+        Person { name: person.name, number: person.number, verdicts, unknown: unknown.clone(), similar }
     });
     let ids = exercises.iter().map(|exercise| exercise.id.clone()).collect();
     Ok(Board { people: people.collect(), ids, seed: grader.seed })
+}
+
+/// Likenesses of each person's texts, of which there is one for each exercise.
+fn similar(names: &[&str], sets: &[Set<'_>], handed: &[(Vec<Handed>, Vec<String>)]) -> Vec<Vec<Likeness>> {
+    let hand_ins = sets.iter().enumerate().map(|(at, set)| {
+        let texts = handed.iter().enumerate();
+        HandIns {
+            exercise: &set.exercise.id,
+            skeleton: set.skeleton.as_deref(),
+            solution: std::fs::read_to_string(set.exercise.file("solution.cu")).ok(),
+            texts: texts.filter_map(|(person, (texts, _))| Some((person, texts[at].as_deref().ok()?))).collect(),
+        }
+    });
+    likenesses(names, &hand_ins.collect::<Vec<_>>())
 }
 
 impl Set<'_> {
@@ -191,6 +211,7 @@ impl Board {
         let number = |heading: &str| Column::number(heading, 0);
         let columns = [Column::text("person")].into_iter().chain(ids.iter().map(|id| number(id)));
         let columns = columns.chain(["handed in", "passed", "points", "of"].map(number));
+        let columns = columns.chain([Column::text("similar")]);
         let mut table = TableBuilder::of(format!("submissions (seed {})", self.seed), columns);
         for person in &self.people {
             let each = ids.iter().zip(&person.verdicts).map(|(id, verdict)| {
@@ -203,6 +224,7 @@ impl Board {
                 .set("passed", passed)
                 .set("points", Cell::Number(person.points().into()))
                 .set("of", Cell::Number(person.of().into()))
+                .set("similar", person.similar.first().map_or(String::new(), Likeness::to_string))
                 .complete();
         }
         for Person { name, unknown, .. } in self.people.iter().filter(|person| !person.unknown.is_empty()) {

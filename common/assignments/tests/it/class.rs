@@ -99,7 +99,7 @@ fn a_board_has_a_line_for_everyone() {
     let board = |format| {
         run(Path::new("."), &["submissions", dir.path().to_str().unwrap(), "--only", "guard", "--format", format])
     };
-    let expected = "person,guard,handed in,passed,points,of\nann,10,1,1,10,10\nben,10,1,1,10,10\n\"eve, ann's friend\",8,1,0,8,10\nfay,,0,0,0,10\n";
+    let expected = "person,guard,handed in,passed,points,of,similar\nann,10,1,1,10,10,\nben,10,1,1,10,10,\n\"eve, ann's friend\",8,1,0,8,10,\nfay,,0,0,0,10,\n";
     assert_eq!(board("csv"), (0, expected.to_owned()));
     assert!(board("markdown").1.contains("| eve, ann's friend | 8 | 1 | 0 | 8 | 10 |"));
     assert!(board("text").1.contains("points"));
@@ -111,6 +111,25 @@ fn a_board_has_a_line_for_everyone() {
     assert!(report.starts_with("guard: not yet, 8 of 10 points") && report.contains("sectors"), "{report}");
     let people: serde_json::Value = serde_json::from_str(&board("json").1).unwrap();
     assert!(people["people"][2]["verdicts"][0]["parts"][2]["detail"].as_str().unwrap().contains("sectors"));
+}
+
+#[test]
+fn copies_are_told_and_get_their_points() {
+    if !compiler(&Device::sim(), "copies_are_told_and_get_their_points") {
+        return;
+    }
+    let exercises = exercises();
+    let softmax = exercises.iter().find(|exercise| exercise.id == "softmax").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (copied, other) = (text(softmax, "wrong/three_reads.cu"), text(softmax, "solution.cu"));
+    hand_in(&dir.path().join("ann/softmax.cu"), &copied);
+    hand_in(&dir.path().join("ben/softmax.cu"), &copied.replace("lane", "me"));
+    hand_in(&dir.path().join("cem/softmax.cu"), &other);
+    let args = ["submissions", dir.path().to_str().unwrap(), "--only", "softmax", "--format", "csv"];
+    let (status, board) = run(Path::new("."), &args);
+    let expected = "person,softmax,handed in,passed,points,of,similar\nann,7,1,0,7,10,100 % ben: softmax\n\
+                    ben,7,1,0,7,10,100 % ann: softmax\ncem,10,1,1,10,10,100 % solution: softmax\n";
+    assert_eq!((status, board.as_str()), (0, expected));
 }
 
 /// Files as people and learning systems name them, and what is no answer.
@@ -141,8 +160,8 @@ fn hand_ins_are_found_under_the_names_that_they_have() {
         ("fay/guard.cu", &skeleton.replace('\n', "\r\n")),
         ("=cmd|x/guard.cu", &solution),
     ]);
-    let expected = "person,guard,handed in,passed,points,of\n'=cmd|x,10,1,1,10,10\nann,10,1,1,10,10\nben,10,1,1,10,10\n\
-                    cem,,0,0,0,10\ndan,,0,0,0,10\neva,0,1,0,0,10\neva-2,10,1,1,10,10\nfay,,0,0,0,10\n";
+    let expected = "person,guard,handed in,passed,points,of,similar\n'=cmd|x,10,1,1,10,10,\nann,10,1,1,10,10,\nben,10,1,1,10,10,\n\
+                    cem,,0,0,0,10,\ndan,,0,0,0,10,\neva,0,1,0,0,10,\neva-2,10,1,1,10,10,\nfay,,0,0,0,10,\n";
     assert_eq!(board(dir.path(), &["--format", "csv"]), (0, expected.to_owned()));
     assert!(board(dir.path(), &[]).1.contains("dan: Kernel.cu belongs to no exercise."));
     let json: serde_json::Value = serde_json::from_str(&board(dir.path(), &["--format", "json"]).1).unwrap();
