@@ -17,6 +17,8 @@ use common::lifeline;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use tempfile::TempDir;
 
+use crate::isolation::Isolation;
+
 /// Interval at which a process is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The same, by the process itself.
@@ -63,6 +65,7 @@ impl fmt::Display for Stopped {
 pub struct Task {
     folder: TempDir,
     bounds: Bounds,
+    isolation: Option<Isolation>,
 }
 
 impl Task {
@@ -71,7 +74,12 @@ impl Task {
     /// # Errors
     /// If the system refuses.
     pub fn new(bounds: Bounds) -> io::Result<Task> {
-        Ok(Task { folder: tempfile::tempdir()?, bounds })
+        Ok(Task { folder: tempfile::tempdir()?, bounds, isolation: None })
+    }
+
+    /// The same, with processes that are isolated so.
+    pub fn isolated(self, isolation: Option<Isolation>) -> Task {
+        Task { isolation, ..self }
     }
 
     /// The folder.
@@ -81,7 +89,10 @@ impl Task {
 
     /// A command whose temporary files go into the folder: what a stopped compiler leaves goes with it.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match &self.isolation {
+            None => Command::new(program),
+            Some(isolation) => isolation.command(program, self.folder()),
+        };
         command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, self.folder())));
         let Bounds { time, memory, .. } = self.bounds;
         let values =
@@ -151,7 +162,7 @@ fn apart(command: &mut Command) {
     }
 }
 
-/// The memory of a process.
+/// The memory of a process, and of those that it has started.
 struct Memory {
     pid: Pid,
     system: System,
@@ -163,10 +174,17 @@ impl Memory {
     }
 
     fn bytes(&mut self) -> u64 {
-        let (pids, memory) = (ProcessesToUpdate::Some(&[self.pid]), ProcessRefreshKind::nothing().with_memory());
-        self.system.refresh_processes_specifics(pids, true, memory);
-        self.system.process(self.pid).map_or(0, |process| process.memory())
+        let (pids, memory) = (family(self.pid), ProcessRefreshKind::nothing().with_memory());
+        self.system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, memory);
+        pids.iter().filter_map(|pid| self.system.process(*pid)).map(|process| process.memory()).sum()
     }
+}
+
+/// A process and, on Linux, those that it has started: isolated, it is a child of the tool.
+fn family(pid: Pid) -> Vec<Pid> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|child| child.parse::<Pid>().ok());
+    std::iter::once(pid).chain(children.flat_map(family)).collect()
 }
 
 /// A process that is ended when this is dropped.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bounded::{self, Bounds, Task};
+use crate::isolation::Isolation;
 use crate::job::{Job, Outcome};
 use crate::{gpu, run, show};
 
@@ -18,12 +19,13 @@ pub const TIME: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 2 << 30;
 const OUTPUT: u64 = 4 << 20;
 
-/// Runs a job with `program`, this very command. `keep` lets the compiled kernel stay in the cache.
+/// Runs a job with `program`, this very command, isolated or not. `keep` lets the compiled kernel stay in the cache.
 ///
 /// # Errors
 /// If no process can be started, NVRTC is absent, or the exercise itself is at fault.
-pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outcome> {
+pub fn run(program: &Path, isolation: Option<&Isolation>, job: &Job, time: Duration, keep: bool) -> Result<Outcome> {
     let task = Task::new(Bounds { time, memory: MEMORY, output: OUTPUT }).context("no temporary folder can be made")?;
+    let task = task.isolated(isolation.cloned());
     let mut command = task.command(program);
     command.arg(SUBCOMMAND);
     if !keep {

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::child;
 use crate::exercise::{Count, Exercise};
+use crate::isolation::Isolation;
 use crate::job::{GpuRequest, Job, Outcome, ShowRequest, Shown, Times};
 use crate::mutants::Mutant;
 use crate::tasks::Sizes;
@@ -26,6 +27,8 @@ pub struct Grader {
     pub seed: u64,
     /// Maximum time to compile and run a file.
     pub time: Duration,
+    /// How the processes of kernels are isolated, if they are.
+    pub isolation: Option<Isolation>,
     /// The GPU that kernels run on too, after the simulator.
     pub gpu: Option<DeviceChoice>,
     /// Costs of solutions, by folder.
@@ -122,6 +125,7 @@ impl Grader {
             program,
             seed,
             time: child::TIME,
+            isolation: None,
             gpu: None,
             solutions: Mutex::default(),
             times: Mutex::default(),
@@ -148,7 +152,7 @@ impl Grader {
         if let Some(refusal) = refusal(text, exercise) {
             return Ok(self.nothing(exercise, refusal));
         }
-        let outcome = child::run(&self.program, &self.job(exercise, text), self.time, false)?;
+        let outcome = self.run(&self.job(exercise, text))?;
         if let Some(stopped) = outcome.stopped {
             return Ok(self.nothing(exercise, cut(&stopped)));
         }
@@ -221,8 +225,13 @@ impl Grader {
             return Ok(Err(refusal));
         }
         let job = Job { show: Some(request), ..self.job(exercise, &text) };
-        let outcome = child::run(&self.program, &job, self.time, false)?;
+        let outcome = self.run(&job)?;
         Ok(outcome.shown.ok_or_else(|| cut(&outcome.stopped.unwrap_or_default())))
+    }
+
+    /// Runs a job with a text that someone handed in.
+    fn run(&self, job: &Job) -> Result<Outcome> {
+        child::run(&self.program, self.isolation.as_ref(), job, self.time, false)
     }
 
     fn job(&self, exercise: &Exercise, source: &str) -> Job {
@@ -324,7 +333,7 @@ impl Grader {
         };
         let job = Job { gpu: Some(request), ..self.job(exercise, text) };
         let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        child::run(&self.program, &job, self.time, false)
+        self.run(&job)
     }
 
     /// Counts above their budgets and instructions that are missing, one line each.
@@ -367,7 +376,7 @@ impl Grader {
         }
         let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let job = Job { cases: Vec::new(), ..self.job(exercise, &text) };
-        let counts = child::run(&self.program, &job, child::TIME, true)?.counts;
+        let counts = child::run(&self.program, None, &job, child::TIME, true)?.counts;
         ensure!(!counts.is_empty(), "{} did not finish", path.display());
         self.solutions.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), counts.clone());
         Ok(counts)

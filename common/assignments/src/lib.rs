@@ -16,6 +16,7 @@ pub mod export;
 pub mod gpu;
 pub mod grade;
 pub mod handins;
+pub mod isolation;
 pub mod job;
 pub mod mutants;
 pub mod question;

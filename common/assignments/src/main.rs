@@ -10,7 +10,9 @@ use bench::command::Shell;
 use bench::table::Format;
 use clap::{Parser, Subcommand};
 use command::bench::BenchArgs;
+use command::grade::GradeArgs;
 use command::show::ShowArgs;
+use command::submissions::SubmissionsArgs;
 use common::device::DeviceChoice;
 
 /// Exercises that check and grade themselves on your machine, without a GPU.
@@ -95,9 +97,9 @@ enum Command {
         id: String,
     },
     /// Grade all exercises, or those named
-    Grade(command::grade::GradeArgs),
+    Grade(GradeArgs),
     /// Grade a folder of many people's files: PERSON/ID.cu, or PERSON/ and the folders as in this repository
-    Submissions(command::submissions::SubmissionsArgs),
+    Submissions(SubmissionsArgs),
     /// Write a starter repository for a class: exercises, a README and a workflow that grades them on GitHub
     Export(command::export::ExportArgs),
     /// For authors: run the solution, the skeleton and all wrong submissions of an exercise
@@ -128,7 +130,12 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Questions => return command::question::list(shell),
         _ => {}
     }
-    let session = command::Session::open(args.seed, args.device)?;
+    let mut session = command::Session::open(args.seed, args.device)?;
+    if let Command::Grade(GradeArgs { isolate: true, .. })
+    | Command::Submissions(SubmissionsArgs { isolate: true, .. }) = &args.command
+    {
+        session.isolate()?;
+    }
     match &args.command {
         Command::List { only } => command::list::list(&session, only, shell),
         Command::Next => command::list::next(&session, shell),

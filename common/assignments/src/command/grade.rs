@@ -36,6 +36,9 @@ pub(crate) struct GradeArgs {
     /// Format of the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Run kernels without network and with a folder of their own to write to: by bubblewrap on Linux, sandbox-exec on macOS
+    #[arg(long)]
+    pub(crate) isolate: bool,
     /// In a workflow on GitHub: annotate the run with the points, as GitHub Classroom's autograder does, and summarise it
     #[arg(long)]
     annotate: bool,

@@ -21,6 +21,7 @@ use ::bench::command::{Failure, say};
 use anyhow::{Context, Result, bail, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
+use assignments::isolation::Isolation;
 use assignments::store::{self, Store};
 use assignments::submissions::Set;
 use common::device::{Device, DeviceChoice};
@@ -62,6 +63,16 @@ impl Session {
         let mut grader = Grader::new(program, seed);
         grader.gpu = gpu;
         Ok(Session { exercises, grader, store })
+    }
+
+    /// From now on, kernels run without network and can write to a folder of their own alone.
+    ///
+    /// # Errors
+    /// If this system has no such thing, or kernels run on a GPU.
+    pub(crate) fn isolate(&mut self) -> Result<()> {
+        ensure!(self.grader.gpu.is_none(), "--isolate is for the simulator: on a GPU, leave it out");
+        self.grader.isolation = Some(Isolation::find()?);
+        Ok(())
     }
 
     /// The exercise of that id.

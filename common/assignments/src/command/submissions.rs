@@ -26,6 +26,9 @@ pub(crate) struct SubmissionsArgs {
     /// With --lms: the assignment's name there
     #[arg(long, value_name = "NAME", requires = "lms", default_value = "Warp by Warp")]
     assignment: String,
+    /// Run kernels without network and with a folder of their own to write to: by bubblewrap on Linux, sandbox-exec on macOS
+    #[arg(long)]
+    pub(crate) isolate: bool,
     /// Write everyone's points, with the reasons, to PERSON.txt in this folder
     #[arg(long, value_name = "FOLDER")]
     reports: Option<PathBuf>,

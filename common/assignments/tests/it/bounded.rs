@@ -4,11 +4,16 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assignments::bounded::{Bounds, Task};
-use assignments::{child, exercise, job::Job};
+use assignments::bounded::{Bounds, Stopped, Task};
+use assignments::child;
+use assignments::exercise::{self, Exercise};
+use assignments::grade::Grader;
+use assignments::isolation::Isolation;
+use assignments::job::Job;
 use common::Device;
 use common::testing::planted::compiler;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
@@ -19,6 +24,23 @@ const ENDLESS: &str =
 template <int B> struct T<0, B> { static constexpr int v = B; };
 extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n) { c[0] = T<200, 0>::v; }
 ";
+
+/// The job to compile it.
+fn endless(guard: &Exercise) -> Job {
+    Job {
+        nonce: 0,
+        task: guard.task.clone(),
+        kernel: guard.kernel.clone(),
+        source: ENDLESS.to_owned(),
+        architecture: None,
+        cases: guard.cases.clone(),
+        counts: None,
+        uses: Vec::new(),
+        seed: 1,
+        show: None,
+        gpu: None,
+    }
+}
 
 /// Waits for `is_so`; false if that takes too long.
 fn comes(seconds: u64, mut is_so: impl FnMut() -> bool) -> bool {
@@ -91,6 +113,59 @@ fn a_process_without_a_whole_line_takes_its_folder_along() {
     }
 }
 
+/// Isolation, or `None` and the reason printed.
+fn isolation(test: &str) -> Option<Isolation> {
+    let isolation = Isolation::find();
+    if let Err(error) = &isolation {
+        println!("{test} is skipped: {error:#}");
+    }
+    isolation.ok()
+}
+
+#[cfg(unix)]
+#[test]
+fn an_isolated_process_has_no_network_and_writes_to_its_folder_alone() {
+    let Some(isolation) = isolation("an_isolated_process_has_no_network_and_writes_to_its_folder_alone") else {
+        return;
+    };
+    let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = |command: &mut Command| {
+        let script =
+            "touch \"$1/file\"; touch \"$2/file\"; (exec 3<>/dev/tcp/127.0.0.1/$3) && touch \"$1/connected\"; true";
+        command.args(["-c", script, "bash"]).args([own.path(), other.path()]).arg(port.to_string());
+        assert!(command.stderr(Stdio::null()).status().unwrap().success());
+        let exists = |folder: &Path, file| folder.join(file).exists();
+        (exists(own.path(), "file"), exists(other.path(), "file"), exists(own.path(), "connected"))
+    };
+    assert_eq!(script(&mut isolation.command("/bin/bash", own.path())), (true, false, false));
+    assert_eq!(script(&mut Command::new("/bin/bash")), (true, true, true));
+}
+
+#[test]
+fn isolated_kernels_get_the_same_verdicts() {
+    const NAME: &str = "isolated_kernels_get_the_same_verdicts";
+    let Some(isolation) = isolation(NAME).filter(|_| compiler(&Device::sim(), NAME)) else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let guard = exercise::all(root).unwrap().swap_remove(0);
+    let mut grader = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), Some(1));
+    let text = |file: &str| fs::read_to_string(guard.file(file)).unwrap();
+    for text in [text("solution.cu"), text("wrong/twice.cu"), "__global__ nonsense".to_owned()] {
+        grader.isolation = None;
+        let bare = grader.judge(&guard, &text).unwrap().to_string();
+        grader.isolation = Some(isolation.clone());
+        assert_eq!(grader.judge(&guard, &text).unwrap().to_string(), bare);
+    }
+    // Where a tool stands between, the memory that counts is that of the process behind it.
+    let task = Task::new(Bounds { time: Duration::from_secs(60), memory: 64 << 20, output: 1 << 20 }).unwrap();
+    let task = task.isolated(Some(isolation));
+    let mut command = task.command(env!("CARGO_BIN_EXE_assignments"));
+    command.arg(child::SUBCOMMAND).env("WARP_CACHE_DIR", task.folder().join("cache"));
+    let line = serde_json::to_string(&endless(&guard)).unwrap();
+    assert_eq!(task.run(command, &line, &AtomicBool::new(false)).unwrap(), Err(Stopped::Memory(64 << 20)));
+}
+
 /// As if the command that started it had been suspended.
 #[test]
 fn a_process_that_nobody_ends_ends_by_its_bounds() {
@@ -107,23 +182,10 @@ fn a_process_that_nobody_ends_ends_by_its_bounds() {
         let task = Task::new(bounds).unwrap();
         let mut command = task.command(env!("CARGO_BIN_EXE_assignments"));
         command.arg(child::SUBCOMMAND).env("WARP_CACHE_DIR", task.folder().join("cache"));
-        let job = Job {
-            nonce: 0,
-            task: guard.task.clone(),
-            kernel: guard.kernel.clone(),
-            source: ENDLESS.to_owned(),
-            architecture: None,
-            cases: guard.cases.clone(),
-            counts: None,
-            uses: Vec::new(),
-            seed: 1,
-            show: None,
-            gpu: None,
-        };
         let begin = Instant::now();
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut stdin = process.stdin.take().unwrap();
-        writeln!(stdin, "{}", serde_json::to_string(&job).unwrap()).unwrap();
+        writeln!(stdin, "{}", serde_json::to_string(&endless(&guard)).unwrap()).unwrap();
         let ended = comes(20, || process.try_wait().unwrap().is_some());
         let _ = process.kill();
         assert!(ended && begin.elapsed() >= least, "{:?}", begin.elapsed());
