@@ -1,7 +1,7 @@
 //! NVIDIA's libraries on this machine.
 //!
-//! Each is opened by absolute path if that is known: from the `nvidia-*` wheels of the active Python environment or of one in
-//! the course's checkout, from `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. Never from the
+//! Each is opened by absolute path if that is known: from the `nvidia-*` wheels of the active Python environment, of the one that
+//! this program was installed in or of one in the course's checkout, from `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. Never from the
 //! working directory or a folder above it: a folder of hand-ins holds what strangers put there, and loading a library runs
 //! its code. A library that is open is found again by its name, so cudarc (which searches by name alone, and panics if it
 //! finds nothing) then finds it too. Nothing here panics, and nothing needs the `cuda` feature.
@@ -422,6 +422,9 @@ fn roots() -> Vec<PathBuf> {
     // A relative path would lead into the working directory.
     let var = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut environments: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(var).collect();
+    // A program that pip installed is in the `bin` or `Scripts` of its environment, active or not.
+    let own = std::env::current_exe().and_then(fs::canonicalize).ok();
+    environments.extend(own.as_deref().and_then(|file| file.ancestors().nth(2)).map(Path::to_owned));
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     environments
         .extend(checkout.into_iter().flat_map(|dir| [".venv", "venv", "target/venv"].map(|name| dir.join(name))));

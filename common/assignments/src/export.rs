@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use bench::json;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::probe::COMPILER_WHEELS;
+use serde_json::json;
 
 use crate::exercise::{Count, Exercise};
 use crate::grade::Grader;
@@ -60,21 +62,61 @@ fn write_into(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Resu
             put(&folder.join("solution.cu"), &read(&exercise.file("solution.cu"))?)?;
         }
     }
-    let revision = revision().unwrap_or_default();
-    let at = if revision.is_empty() { String::new() } else { format!(" --rev {revision}") };
-    let shared = |text: &str| text.replace("{wheels}", COMPILER_WHEELS);
-    let readme = shared(README)
-        .replace("{repository}", class.repository.unwrap_or("URL-OF-THE-COURSE"))
-        .replace("{at}", &at)
+    let revision = in_course(&["rev-parse", "HEAD"]);
+    let repository = class.repository.unwrap_or("URL-OF-THE-COURSE");
+    let install = Install::new(repository, revision.as_deref());
+    let readme = README
+        .replace("{needs}", install.needs)
+        .replace("{install}", &install.commands.join("\n"))
+        .replace("{repository}", repository)
         .replace("{exercises}", &table(class.exercises));
     put(&dir.join("README.md"), readme.as_bytes())?;
     let only = if class.only.is_empty() { String::new() } else { format!(" --only {}", class.only.join(",")) };
-    let workflow = shared(WORKFLOW)
+    let workflow = WORKFLOW
+        .replace("{install}", &install.commands.join("\n          "))
         .replace("{repository}", class.repository.unwrap_or("${{ vars.COURSE_REPOSITORY }}"))
-        .replace("{revision}", if revision.is_empty() { "HEAD" } else { &revision })
+        .replace("{revision}", revision.as_deref().unwrap_or("HEAD"))
         .replace("{only}", &only);
     put(&dir.join(".github/workflows/grade.yml"), workflow.as_bytes())?;
+    put(&dir.join(".devcontainer/devcontainer.json"), json::to_string(&install.container()).as_bytes())?;
     put(&dir.join(".gitignore"), b"/target\n/.venv\n")
+}
+
+/// How a class installs this program and the compiler for its kernels.
+struct Install {
+    needs: &'static str,
+    /// In an environment of Python.
+    commands: Vec<String>,
+    needs_rust: bool,
+}
+
+impl Install {
+    /// From PyPI if this very version was published, else built from the commit.
+    fn new(repository: &str, revision: Option<&str>) -> Install {
+        const VERSION: &str = env!("CARGO_PKG_VERSION");
+        let tags = in_course(&["tag", "--points-at", "HEAD"]).unwrap_or_default();
+        if tags.lines().any(|tag| tag.strip_prefix('v') == Some(VERSION)) {
+            let commands = vec![format!("pip install warp-by-warp=={VERSION}")];
+            return Install { needs: "Python", commands, needs_rust: false };
+        }
+        let at = revision.map_or(String::new(), |revision| format!(" --rev {revision}"));
+        let commands = vec![
+            format!("pip install {COMPILER_WHEELS}"),
+            format!("cargo install --locked --no-default-features --git {repository}{at} assignments"),
+        ];
+        Install { needs: "git, [Rust](https://rustup.rs), Python and a C linker", commands, needs_rust: true }
+    }
+
+    /// The container for Codespaces and editors.
+    fn container(&self) -> serde_json::Value {
+        let features = if self.needs_rust { json!({ "ghcr.io/devcontainers/features/rust:1": {} }) } else { json!({}) };
+        json!({
+            "name": "CUDA exercises",
+            "image": "mcr.microsoft.com/devcontainers/python:3.13",
+            "features": features,
+            "postCreateCommand": self.commands.join(" && "),
+        })
+    }
 }
 
 /// `exercise.toml` without what only authors need.
@@ -112,11 +154,6 @@ fn table(exercises: &[&Exercise]) -> String {
         row.set(POINTS, Cell::Number(exercise.full().into())).set(FOLDER, format!("[{folder}]({folder})")).complete();
     }
     table.finish().to_markdown()
-}
-
-/// The commit of the exercises, if they are in a repository.
-fn revision() -> Option<String> {
-    in_course(&["rev-parse", "HEAD"])
 }
 
 /// Whether the exercises, or the program that judges them, have changes that the commit lacks.

@@ -259,7 +259,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         assert_eq!(handed_in.join("solution.cu").exists(), !keep);
         assert!(!handed_in.join("wrong").exists());
         let readme = fs::read_to_string(class.join("README.md")).unwrap();
-        assert!(readme.contains("--git https://x.y/z --rev ") && readme.contains("| `guard` |"), "{readme}");
+        assert!(readme.contains("| `guard` |"), "{readme}");
         let workflow = fs::read_to_string(class.join(".github/workflows/grade.yml")).unwrap();
         assert!(
             workflow.contains("COURSE: https://x.y/z\n") && workflow.ends_with("--only guard,transpose\n"),
@@ -267,7 +267,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         );
         println!("{readme}\n{workflow}");
         for text in [&readme, &workflow] {
-            let left = ["{repository}", "{revision}", "{at}", "{wheels}", "{exercises}", "{only}"];
+            let left = ["{repository}", "{revision}", "{needs}", "{install}", "{exercises}", "{only}"];
             assert!(left.iter().all(|name| !text.contains(name)), "{text}");
         }
 
@@ -296,6 +296,44 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         );
         assert_eq!(status, 1);
         assert!(said.contains("0 of 20 points"), "{said}");
+    }
+}
+
+#[test]
+fn a_class_installs_a_published_version_by_pip_and_others_from_their_commit() {
+    let course = tempfile::tempdir().unwrap();
+    let guard = &exercises()[0];
+    for file in ["exercise.cu", "exercise.toml", "solution.cu"] {
+        hand_in(&course.path().join(guard.place()).join(file), &text(guard, file));
+    }
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
+        let output = Command::new("git").current_dir(course.path()).args(who).args(args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "first"]);
+    let revision = git(&["rev-parse", "HEAD"]);
+    let published = format!("pip install warp-by-warp=={}", env!("CARGO_PKG_VERSION"));
+    let built =
+        format!("cargo install --locked --no-default-features --git https://x.y/z --rev {revision} assignments");
+    for (tag, install, other) in [(None, &built, &published), (Some("v0.0.0"), &built, &published), {
+        (Some(concat!("v", env!("CARGO_PKG_VERSION"))), &published, &built)
+    }] {
+        tag.into_iter().for_each(|tag| drop(git(&["tag", tag])));
+        let class = course.path().join(tag.unwrap_or("none"));
+        let (status, _) = run(course.path(), &["export", class.to_str().unwrap(), "--repository", "https://x.y/z"]);
+        assert_eq!(status, 0);
+        for file in ["README.md", ".github/workflows/grade.yml", ".devcontainer/devcontainer.json"] {
+            let text = fs::read_to_string(class.join(file)).unwrap();
+            assert!(text.contains(install.as_str()) && !text.contains(other.as_str()), "{text}");
+        }
+        let container = fs::read_to_string(class.join(".devcontainer/devcontainer.json")).unwrap();
+        let container: serde_json::Value = serde_json::from_str(&container).unwrap();
+        assert!(container["postCreateCommand"].as_str().unwrap().ends_with(install.as_str()));
+        assert_eq!(container["features"].as_object().unwrap().is_empty(), install == &published);
     }
 }
 
