@@ -88,6 +88,7 @@ occupancy on ARCH (threads, shared memory, and registers if there is a ptxas to 
   active_lanes        lanes that a warp runs together, mean of all instructions
   classes             instructions by class, of warps and of lanes: memory, f32, f64, f16, tensor, integer, conversion, control, …
   flops               additions and multiplications 1, fused multiply-adds 2; flops_per_unique_byte and flops_per_requested_byte
+  longest_warp        instructions of the warp that executed most
   unique_load_bytes   bytes of the different 32-byte sectors read, and unique_store_bytes of those written
   occupancy           blocks, warps, max_warps, share, limiter, arch, registers (null if not known) and registers_unknown (why not)
   lines               a list: file, line, the same counters, active_lanes, classes, flops

@@ -261,6 +261,8 @@ pub struct Profile {
     pub classes: [Issued; Class::ALL.len()],
     /// Floating-point operations (see [`LineProfile::flops`]).
     pub flops: u64,
+    /// Instructions of the warp that executed most: a block is no sooner done than its longest warp.
+    pub longest_warp: u64,
     /// Bytes of the distinct sectors of global memory that were read: the DRAM reads of an infinite cache. Blocks that the
     /// kernel allocates itself do not count.
     pub unique_load_bytes: u64,
@@ -308,9 +310,9 @@ impl Profile {
         lines
     }
 
-    /// Writes one object: the counters by name, `classes`, `flops`, `unique_load_bytes`, `unique_store_bytes`, both arithmetic
-    /// intensities (`null` where nothing was accessed), `metrics`, the members of `more`, and `lines`, one after the other: all of
-    /// a large kernel's at once would take gigabytes.
+    /// Writes one object: the counters by name, `classes`, `flops`, `longest_warp`, `unique_load_bytes`, `unique_store_bytes`,
+    /// both arithmetic intensities (`null` where nothing was accessed), `metrics`, the members of `more`, and `lines`, one after
+    /// the other: all of a large kernel's at once would take gigabytes.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -319,6 +321,7 @@ impl Profile {
         let metrics: Map<String, Value> = self.metrics().map(|(name, value)| (name.to_owned(), json!(value))).collect();
         object.insert("classes".into(), classes_json(&self.classes));
         object.insert("flops".into(), json!(self.flops));
+        object.insert("longest_warp".into(), json!(self.longest_warp));
         object.insert("unique_load_bytes".into(), json!(self.unique_load_bytes));
         object.insert("unique_store_bytes".into(), json!(self.unique_store_bytes));
         object.insert("flops_per_unique_byte".into(), json!(self.flops_per_unique_byte()));

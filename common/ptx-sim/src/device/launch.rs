@@ -118,11 +118,14 @@ pub struct LaunchReport {
     pub warp_instructions: u64,
     /// The same, each counted once per active lane.
     pub lane_instructions: u64,
+    /// Instructions of the warp that executed most.
+    pub longest_warp: u64,
 }
 
 impl From<exec::Counts> for LaunchReport {
     fn from(counts: exec::Counts) -> Self {
-        Self { warp_instructions: counts.warp_instructions, lane_instructions: counts.lane_instructions }
+        let exec::Counts { warp_instructions, lane_instructions, longest_warp } = counts;
+        Self { warp_instructions, lane_instructions, longest_warp }
     }
 }
 
@@ -390,7 +393,9 @@ impl Kernel {
             // A sanitiser has it among its findings.
             Some(fault) if !launch.sanitised => Err(LaunchError::Fault(fault)),
             _ => {
-                observation.profile = observe.profile.then(|| exec::watch::profiler::profile(&launch, profilers));
+                let longest_warp = observation.report.longest_warp;
+                observation.profile =
+                    observe.profile.then(|| exec::watch::profiler::profile(&launch, profilers, longest_warp));
                 Ok(observation)
             }
         }

@@ -56,6 +56,8 @@ fn profile_on(device: &Device, kernel: &str, grid: [u32; 3], block: [u32; 3], in
     assert_eq!(sum(|line| line.counters.warp_instructions), counters.warp_instructions);
     assert_eq!(sum(|line| line.flops), profile.flops);
     assert_eq!(profile.classes.iter().map(|class| class.warp).sum::<u64>(), counters.warp_instructions);
+    let warps = u64::from(grid.iter().product::<u32>() * block.iter().product::<u32>().div_ceil(32));
+    assert!((counters.warp_instructions.div_ceil(warps)..=counters.warp_instructions).contains(&profile.longest_warp));
     profile
 }
 
@@ -567,4 +569,17 @@ fn asynchronous_traffic_is_what_an_h200_counts() {
         assert_eq!(counters.bulk_multicast_requests, if multicast { 2 } else { 0 }, "{kernel}");
         assert_eq!(counters.bulk_load_bytes, expected[0] / if multicast { 2 } else { 1 }, "{kernel}");
     }
+}
+
+/// In each block, the first of three warps goes round ten times and the others not at all.
+#[test]
+fn the_longest_warp_is_that_of_one_block() {
+    const UNEVEN: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry uneven()\n{\n    .reg .pred %p;\n    \
+        .reg .b32 %r, %n;\n    mov.u32 %r, %tid.x;\n    setp.ge.u32 %p, %r, 32;\n    mov.u32 %n, 10;\n    @%p bra done;\nagain:\n    \
+        sub.u32 %n, %n, 1;\n    setp.ne.u32 %p, %n, 0;\n    @%p bra again;\ndone:\n    ret;\n}\n";
+    let device = Device::new(DeviceConfig::default());
+    let module = device.load(&Module::from_ptx(UNEVEN, "uneven.ptx").expect("it is PTX")).expect("it fits");
+    let config = LaunchConfig { grid: [4, 1, 1], block: [96, 1, 1], ..Default::default() };
+    let report = module.kernel("uneven").expect("it is there").launch(&config, &[]).expect("it is right");
+    assert_eq!((report.longest_warp, report.warp_instructions), (4 + 10 * 3 + 1, 4 * (35 + 5 + 5)));
 }

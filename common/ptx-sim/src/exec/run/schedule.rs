@@ -433,6 +433,8 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor:
                 for block in &cluster.blocks {
                     counts.warp_instructions += block.counts.warp_instructions;
                     counts.lane_instructions += block.counts.lane_instructions;
+                    let longest = block.warps.iter().map(|warp| warp.clock).max().unwrap_or(0);
+                    counts.longest_warp = counts.longest_warp.max(longest);
                 }
                 spare = Some(cluster);
             }
@@ -464,4 +466,5 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor:
     let mut sum = lock(&queue.counts);
     sum.warp_instructions += counts.warp_instructions;
     sum.lane_instructions += counts.lane_instructions;
+    sum.longest_warp = sum.longest_warp.max(counts.longest_warp);
 }

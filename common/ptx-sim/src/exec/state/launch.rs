@@ -103,6 +103,8 @@ pub(crate) struct BlockIndex {
 pub(crate) struct Counts {
     pub warp_instructions: u64,
     pub lane_instructions: u64,
+    /// Of the warp that executed most.
+    pub longest_warp: u64,
 }
 
 impl Launch<'_> {

@@ -494,8 +494,8 @@ fn line_of(place: &CodePlace) -> Option<(u64, u32)> {
     })
 }
 
-/// The counters of all workers as the profile of the launch.
-pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>) -> Profile {
+/// The counters of all workers as the profile of the launch, whose longest warp executed so many instructions.
+pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_warp: u64) -> Profile {
     let program = launch.program;
     let mut counters = vec![Counters::default(); program.code.len()];
     let mut touched: [Touched; 2] = [Vec::new(), Vec::new()];
@@ -539,6 +539,7 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>) -> Profile 
         counters: all.counters,
         classes: all.classes,
         flops: all.flops,
+        longest_warp,
         unique_load_bytes: unique[0],
         unique_store_bytes: unique[1],
         lines: lines.into_values().collect(),
