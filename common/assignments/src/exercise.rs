@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use common::ptx_sim::Counters;
+use common::ptx_sim::{Class, Profile};
 use serde::{Deserialize, Serialize};
 
 use crate::tasks::{self, Sizes};
@@ -115,6 +115,10 @@ pub struct Expected {
 pub enum Count {
     /// Instructions, counted once per warp.
     Instructions,
+    /// Instructions of the warp that executes most: more if few warps do the work of all.
+    LongestWarp,
+    /// Instructions on double precision, counted once per warp.
+    Doubles,
     /// 32-byte sectors of global memory, read and written.
     Sectors,
     /// Loads from global memory into registers, counted once per warp.
@@ -141,8 +145,10 @@ pub enum Count {
 
 impl Count {
     /// All of them.
-    pub const ALL: [Count; 12] = [
+    pub const ALL: [Count; 14] = [
         Count::Instructions,
+        Count::LongestWarp,
+        Count::Doubles,
         Count::Sectors,
         Count::Loads,
         Count::Stores,
@@ -160,6 +166,8 @@ impl Count {
     pub fn name(self) -> &'static str {
         match self {
             Count::Instructions => "instructions",
+            Count::LongestWarp => "instructions of the busiest warp",
+            Count::Doubles => "double-precision instructions",
             Count::Sectors => "sectors",
             Count::Loads => "global loads",
             Count::Stores => "global stores",
@@ -174,11 +182,13 @@ impl Count {
         }
     }
 
-    /// The count's value in `counters`.
-    pub fn of(self, counters: &Counters) -> u64 {
-        let c = counters;
+    /// The count's value in a launch.
+    pub fn of(self, profile: &Profile) -> u64 {
+        let c = &profile.counters;
         match self {
             Count::Instructions => c.warp_instructions,
+            Count::LongestWarp => profile.longest_warp,
+            Count::Doubles => profile.classes[Class::F64 as usize].warp,
             Count::Sectors => {
                 c.global()[1]
                     + c.global_atomic_sectors
@@ -224,6 +234,18 @@ impl Exercise {
             );
         }
         Ok(exercise)
+    }
+
+    /// Maximum of a count, from the costs of the solution; `None` if it has no budget.
+    pub fn allowed(&self, count: Count, solution: &BTreeMap<Count, u64>) -> Option<u64> {
+        let base = solution.get(&count).copied().unwrap_or(0);
+        let ratio = match self.budget.get(&count) {
+            Some(&ratio) => ratio,
+            // Most of the solution's warps have to work, whatever the exercise is about.
+            None if count == Count::LongestWarp && base > 0 => 2.0,
+            None => return None,
+        };
+        Some((base as f64 * ratio) as u64)
     }
 
     /// All points that it can give without a GPU.

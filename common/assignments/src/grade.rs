@@ -343,11 +343,10 @@ impl Grader {
         }
         let (counts, solution) = (&outcome.counts, self.solution(exercise)?);
         let mut over = Vec::new();
-        for (&count, &ratio) in &exercise.budget {
+        for count in Count::ALL {
             let of = |counts: &BTreeMap<Count, u64>| counts.get(&count).copied().unwrap_or(0);
             let (spent, base) = (of(counts), of(&solution));
-            let allowed = allowed(base, ratio);
-            if spent > allowed {
+            if let Some(allowed) = exercise.allowed(count, &solution).filter(|&allowed| spent > allowed) {
                 over.push((spent as f64 / allowed as f64, count, spent, allowed, base));
             }
         }
@@ -397,11 +396,6 @@ struct Tried {
     speed: String,
     /// Reason why it is too slow.
     slow: Option<String>,
-}
-
-/// Budget of a count for which the solution takes `base`.
-pub fn allowed(base: u64, ratio: f64) -> u64 {
-    (base as f64 * ratio) as u64
 }
 
 /// Reason why a text is not compiled, in a sentence; `None` if nothing speaks against it.

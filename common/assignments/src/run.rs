@@ -4,7 +4,6 @@ use anyhow::Result;
 use common::check::{self, Mismatch};
 use common::device::{LaunchArgs, SimOptions};
 use common::prelude::*;
-use common::ptx_sim::Counters;
 use common::tensor::F8E4M3;
 use half::{bf16, f16};
 
@@ -50,11 +49,8 @@ pub fn check(job: &Job) -> Result<Outcome> {
                 outcome.cases.push(case);
                 return Ok(outcome);
             }
-            let mut sum = Counters::default();
-            for profile in device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default() {
-                sum += profile.counters;
-            }
-            outcome.counts = Count::ALL.into_iter().map(|count| (count, count.of(&sum))).collect();
+            let launched = device.as_sim().and_then(|sim| sim.take_profiles().pop()).unwrap_or_default();
+            outcome.counts = Count::ALL.into_iter().map(|count| (count, count.of(&launched))).collect();
             if !job.uses.is_empty() {
                 let ptx = source.simulator_ptx()?;
                 outcome.lacks = job.uses.iter().filter(|wanted| !ptx.contains(wanted.as_str())).cloned().collect();

@@ -66,7 +66,7 @@ pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
     };
     let own = |line: &&LineProfile| Path::new(&line.file).file_name() == file.file_name();
     Ok(Ok(Shown {
-        counts: Count::ALL.into_iter().map(|count| (count, count.of(&profile.counters))).collect(),
+        counts: Count::ALL.into_iter().map(|count| (count, count.of(&profile))).collect(),
         lines: profile.lines.iter().filter(own).map(cost).collect(),
         threads: profile.threads,
         shared_bytes: profile.shared_bytes,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use assignments::exercise::{Count, Exercise};
-use assignments::grade::{allowed, sizes};
+use assignments::grade::sizes;
 use assignments::job::{Line, Picture, ShowRequest, Shown};
 use assignments::tasks::Sizes;
 use bench::command::Shell;
@@ -114,7 +114,7 @@ pub(crate) fn counts(exercise: &Exercise, shown: &Shown, solution: &BTreeMap<Cou
     for count in Count::ALL {
         let of = |counts: &BTreeMap<Count, u64>| counts.get(&count).copied().unwrap_or(0);
         let (yours, base) = (of(&shown.counts), of(solution));
-        let budget = exercise.budget.get(&count).map(|&ratio| allowed(base, ratio));
+        let budget = exercise.allowed(count, solution);
         if yours == 0 && base == 0 && budget.is_none() {
             continue;
         }
