@@ -9,6 +9,7 @@
 //! solutions test the exercises. A [`question`] of the book has its
 //! answer from the simulator, too.
 
+mod arithmetic;
 pub mod bounded;
 pub mod child;
 pub mod exercise;
