@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use common::ptx_sim::{Class, Profile};
 use serde::{Deserialize, Serialize};
 
-use crate::tasks::{self, Sizes};
+use crate::tasks::{self, Sizes, Task};
+
+/// Name of the file that computes a described task's expected values.
+pub const REFERENCE: &str = "reference.cu";
 
 /// Contents of `exercise.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,8 +27,9 @@ pub struct Exercise {
     /// Exercises that come before.
     #[serde(default)]
     pub prerequisites: Vec<String>,
-    /// Name of the task, for [`crate::tasks::find`].
-    pub task: String,
+    /// What the kernel is given, and what must come out.
+    #[serde(deserialize_with = "tasks::named_or_described")]
+    pub task: Task,
     /// The kernel's name.
     pub kernel: String,
     /// The oldest architecture that it can be compiled for, as `compute_80`; `compute_75` if `None`.
@@ -226,12 +230,17 @@ impl Exercise {
         ensure!(!exercise.cases.is_empty(), "{}: no cases", path.display());
         let speed = (exercise.speed.is_some(), exercise.points.speed > 0);
         ensure!(speed.0 == speed.1, "{}: `speed` and `points.speed` belong together", path.display());
-        if tasks::find(&exercise.task).is_none() {
-            bail!(
-                "{}: there is no task `{}`; is this program older than its exercises?",
-                path.display(),
-                exercise.task
-            );
+        if let Task::Described { description, reference } = &mut exercise.task {
+            let file = dir.join(REFERENCE);
+            let text = std::fs::read_to_string(&file);
+            reference.text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+            reference.name = file.with_extension("").display().to_string();
+            let cases = (1..).map(|number| format!("case {number}")).zip(&exercise.cases);
+            let counts = ("`counts`".to_owned(), &exercise.counts);
+            let bench = exercise.bench.iter().map(|sizes| ("`bench`".to_owned(), sizes));
+            for (name, sizes) in cases.chain([counts]).chain(bench) {
+                description.check(sizes).with_context(|| format!("{}: {name}", path.display()))?;
+            }
         }
         Ok(exercise)
     }

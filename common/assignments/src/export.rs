@@ -9,9 +9,10 @@ use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::probe::COMPILER_WHEELS;
 use serde_json::json;
 
-use crate::exercise::{Count, Exercise};
+use crate::exercise::{Count, Exercise, REFERENCE};
 use crate::grade::Grader;
 use crate::store::{self, Store};
+use crate::tasks::Task;
 
 const README: &str = include_str!("export/README.md");
 const WORKFLOW: &str = include_str!("export/grade.yml");
@@ -58,6 +59,9 @@ fn write_into(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Resu
         let folder = dir.join(exercise.place());
         put(&folder.join("exercise.cu"), &store.pristine(exercise)?)?;
         put(&folder.join("exercise.toml"), description(class, exercise, grader)?.as_bytes())?;
+        if let Task::Described { reference, .. } = &exercise.task {
+            put(&folder.join(REFERENCE), reference.text.as_bytes())?;
+        }
         if class.with_solutions {
             put(&folder.join("solution.cu"), &read(&exercise.file("solution.cu"))?)?;
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::exercise::Exercise;
+use crate::exercise::{Exercise, REFERENCE};
 
 /// Maximum depth of folders below a person's, and number of files among which an answer is looked for.
 const MAX_DEPTH: usize = 6;
@@ -139,7 +139,7 @@ impl Person {
             Files::Flat(files) => (None, files.clone()),
         };
         let answers = exercises.iter().map(|exercise| answer(exercise, folder, &files)).collect();
-        let means_none = |file: &&String| !all.iter().any(|exercise| means(file, exercise));
+        let means_none = |file: &&String| !all.iter().any(|exercise| means(file, exercise) || is_ours(file, exercise));
         (answers, files.keys().filter(means_none).cloned().collect())
     }
 }
@@ -181,6 +181,13 @@ fn answer(exercise: &Exercise, folder: Option<&Path>, files: &BTreeMap<String, P
             Answer::Refused(format!("Several files may be meant ({}): one should be called {name}.", names.join(", ")))
         }
     }
+}
+
+/// Whether a file with this path was handed out with an exercise, and is no answer.
+fn is_ours(file: &str, exercise: &Exercise) -> bool {
+    let path = Path::new(file);
+    path.parent().is_some_and(|folder| folder.file_name() == exercise.dir.file_name())
+        && (path.ends_with("solution.cu") || path.ends_with(REFERENCE))
 }
 
 /// Whether a file with this path can only be meant for the exercise: by its own name, or by that of its folder.

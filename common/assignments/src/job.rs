@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Count, Library};
-use crate::tasks::Sizes;
+use crate::tasks::{Sizes, Task};
 
 /// A kernel to run, and how.
 #[derive(Debug, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Job {
     /// A number that begins the answer, and which no kernel can print.
     pub nonce: u64,
     /// The task.
-    pub task: String,
+    pub task: Task,
     /// The kernel's name.
     pub kernel: String,
     /// The file's text.

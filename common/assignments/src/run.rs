@@ -82,8 +82,7 @@ fn numbers(job: &Job, setup: &Setup) -> Vec<(String, String)> {
 
 /// The text that is compiled. Options stand at its end, so that lines keep their numbers.
 pub(crate) fn source(job: &Job) -> String {
-    // NVRTC has no <math.h>.
-    let mut options = "-DINFINITY=__int_as_float(0x7f800000)".to_owned();
+    let mut options = tasks::INFINITY.to_owned();
     if let Some(architecture) = &job.architecture {
         options += " --gpu-architecture=";
         options += architecture;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use common::device::DeviceChoice;
 use serde::{Deserialize, Serialize};
 
-use crate::exercise::Exercise;
+use crate::exercise::{Exercise, REFERENCE};
 use crate::grade::Verdict;
 
 /// Stored state of one checkout.
@@ -108,8 +108,10 @@ impl Store {
         for name in ["exercise.cu", "exercise.toml"] {
             std::fs::read(exercise.file(name)).ok()?.hash(&mut hasher);
         }
-        // A class may have no solutions.
-        std::fs::read(exercise.file("solution.cu")).ok().hash(&mut hasher);
+        // A class may have no solutions, and few exercises have a reference.
+        for name in ["solution.cu", REFERENCE] {
+            std::fs::read(exercise.file(name)).ok().hash(&mut hasher);
+        }
         Some(format!("{:016x}", hasher.finish()))
     }
 

@@ -1,26 +1,99 @@
 //! Inputs and expected outputs of each exercise's kernel.
 
+mod described;
 mod phase1;
 mod phase2;
 mod phase3;
 mod phase4;
 mod phase4_ptx;
+mod reference;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::{Context, Result, ensure};
 use common::check::Tolerance;
 use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
-/// Tasks by their names in `exercise.toml`.
-const TASKS: [&[(&str, Task)]; 5] = [phase1::TASKS, phase2::TASKS, phase3::TASKS, phase4::TASKS, phase4_ptx::TASKS];
+pub use described::{Description, Parameter, Term};
+pub use reference::Reference;
+
+/// Defines a name that NVRTC, without <math.h>, lacks.
+pub(crate) const INFINITY: &str = "-DINFINITY=__int_as_float(0x7f800000)";
+
+/// Tasks of this program, by their names in `exercise.toml`.
+const TASKS: [&[(&str, Make)]; 5] = [phase1::TASKS, phase2::TASKS, phase3::TASKS, phase4::TASKS, phase4_ptx::TASKS];
 
 /// The named sizes of a case.
 pub type Sizes = BTreeMap<String, usize>;
 
 /// Makes one case from its sizes and a seed.
-pub type Task = fn(&Case<'_>) -> Result<Setup>;
+pub type Make = fn(&Case<'_>) -> Result<Setup>;
+
+/// The task of an exercise.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// A function of this program.
+    BuiltIn(BuiltIn),
+    /// What `exercise.toml` describes, and `reference.cu` computes.
+    Described {
+        /// Arguments and launch.
+        description: Description,
+        /// The expected values.
+        reference: Reference,
+    },
+}
+
+/// A task of this program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BuiltIn {
+    name: String,
+    make: Make,
+}
+
+impl TryFrom<String> for BuiltIn {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<BuiltIn, String> {
+        match TASKS.iter().copied().flatten().find(|(task, _)| *task == name) {
+            Some(&(_, make)) => Ok(BuiltIn { name, make }),
+            None => Err(format!("there is no task `{name}`; is this program older than its exercises?")),
+        }
+    }
+}
+
+impl From<BuiltIn> for String {
+    fn from(task: BuiltIn) -> String {
+        task.name
+    }
+}
+
+/// Reads `task` of `exercise.toml`: the name of a task of this program, or a description, which is still without its reference.
+pub(crate) fn named_or_described<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Task, D::Error> {
+    struct NamedOrDescribed;
+    impl<'de> Visitor<'de> for NamedOrDescribed {
+        type Value = Task;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a task, or a table `[task]`")
+        }
+
+        fn visit_str<E: de::Error>(self, name: &str) -> Result<Task, E> {
+            BuiltIn::try_from(name.to_owned()).map(Task::BuiltIn).map_err(E::custom)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Task, A::Error> {
+            let description = Description::deserialize(MapAccessDeserializer::new(map))?;
+            Ok(Task::Described { description, reference: Reference::default() })
+        }
+    }
+    deserializer.deserialize_any(NamedOrDescribed)
+}
 
 /// The sizes of a case, and where its inputs come from.
 pub struct Case<'a> {
@@ -116,11 +189,6 @@ impl Argument {
     }
 }
 
-/// The task of that name.
-pub fn find(name: &str) -> Option<Task> {
-    TASKS.iter().copied().flatten().find(|(task, _)| *task == name).map(|&(_, task)| task)
-}
-
 /// A grid of `blocks` along x, y and z.
 fn grid(blocks: [usize; 3], threads: [u32; 3]) -> LaunchConfig {
     let [x, y, z] = blocks.map(|n| n.max(1) as u32);
@@ -128,12 +196,16 @@ fn grid(blocks: [usize; 3], threads: [u32; 3]) -> LaunchConfig {
 }
 
 /// Makes a case and validates it.
-pub(crate) fn make(task: &str, case: &Case<'_>) -> Result<Setup> {
-    let setup = find(task).with_context(|| format!("there is no task `{task}`"))?(case)?;
+pub(crate) fn make(task: &Task, case: &Case<'_>) -> Result<Setup> {
+    let BuiltIn { name, make } = match task {
+        Task::BuiltIn(task) => task,
+        Task::Described { description, reference } => return description.make(reference, case),
+    };
+    let setup = make(case)?;
     for argument in &setup.args {
         if let Argument::Output(output) = argument {
             let (count, values) = (output.shape.iter().product::<usize>(), output.expected.len());
-            ensure!(count == values, "task `{task}`: {values} values are expected in the shape {:?}", output.shape);
+            ensure!(count == values, "task `{name}`: {values} values are expected in the shape {:?}", output.shape);
         }
     }
     Ok(setup)

@@ -5,9 +5,9 @@ use common::check::Tolerance;
 use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
 
-use super::{Argument, Case, Setup, Task, grid};
+use super::{Argument, Case, Make, Setup, grid};
 
-pub(super) const TASKS: &[(&str, Task)] = &[
+pub(super) const TASKS: &[(&str, Make)] = &[
     ("vector_add", vector_add),
     ("saxpy", saxpy),
     ("add_row", add_row),

@@ -5,9 +5,9 @@ use common::check::Tolerance;
 use common::reference::{self, Conv2dParams};
 use common::tensor::Tensor;
 
-use super::{Argument, Case, Setup, Task, grid};
+use super::{Argument, Case, Make, Setup, grid};
 
-pub(super) const TASKS: &[(&str, Task)] = &[
+pub(super) const TASKS: &[(&str, Make)] = &[
     ("transpose", transpose),
     ("tiled_product", tiled_product),
     ("register_tile", register_tile),

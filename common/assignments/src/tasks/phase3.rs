@@ -6,9 +6,9 @@ use common::device::LaunchConfig;
 use common::reference::{self, LayerNorm, MaxPool2d};
 use common::tensor::{ElementType, Tensor};
 
-use super::{Argument, Case, Setup, Task, grid};
+use super::{Argument, Case, Make, Setup, grid};
 
-pub(super) const TASKS: &[(&str, Task)] = &[
+pub(super) const TASKS: &[(&str, Make)] = &[
     ("max_pool", max_pool),
     ("average_pool", average_pool),
     ("softmax", softmax),

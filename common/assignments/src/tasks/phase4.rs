@@ -6,9 +6,9 @@ use common::device::LaunchConfig;
 use common::reference;
 use common::tensor::{ElementType, Tensor};
 
-use super::{Argument, Case, Setup, Task, grid};
+use super::{Argument, Case, Make, Setup, grid};
 
-pub(super) const TASKS: &[(&str, Task)] = &[
+pub(super) const TASKS: &[(&str, Make)] = &[
     ("bias_relu", bias_relu),
     ("conv_bn_relu", conv_bn_relu),
     ("long_softmax", long_softmax),

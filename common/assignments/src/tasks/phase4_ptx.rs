@@ -5,9 +5,9 @@ use common::check::Tolerance;
 use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
 
-use super::{Argument, Case, Setup, Task, grid, phase2};
+use super::{Argument, Case, Make, Setup, grid, phase2};
 
-pub(super) const TASKS: &[(&str, Task)] = &[
+pub(super) const TASKS: &[(&str, Make)] = &[
     ("scale", scale),
     ("integer_sums", integer_sums),
     ("swap_bytes", swap_bytes),

@@ -4,6 +4,7 @@
 mod bounded;
 mod class;
 mod command;
+mod described;
 mod exercises;
 mod gpu;
 mod hostile;
