@@ -9,7 +9,7 @@ use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::probe::COMPILER_WHEELS;
 use serde_json::json;
 
-use crate::exercise::{Count, Exercise, REFERENCE};
+use crate::exercise::{self, Count, Exercise, REFERENCE};
 use crate::grade::Grader;
 use crate::store::{self, Store};
 use crate::tasks::Task;
@@ -95,11 +95,13 @@ struct Install {
 }
 
 impl Install {
-    /// From PyPI if this very version was published, else built from the commit.
+    /// From PyPI if this very version was published, or the exercises are not in a checkout of the course, whose commits have the program;
+    /// else built from the commit.
     fn new(repository: &str, revision: Option<&str>) -> Install {
         const VERSION: &str = env!("CARGO_PKG_VERSION");
         let tags = in_course(&["tag", "--points-at", "HEAD"]).unwrap_or_default();
-        if tags.lines().any(|tag| tag.strip_prefix('v') == Some(VERSION)) {
+        let is_published = tags.lines().any(|tag| tag.strip_prefix('v') == Some(VERSION));
+        if is_published || !exercise::root().is_ok_and(|root| root.join("common/assignments").is_dir()) {
             let commands = vec![format!("pip install warp-by-warp=={VERSION}")];
             return Install { needs: "Python", commands, needs_rust: false };
         }
@@ -167,7 +169,7 @@ pub fn has_changes() -> bool {
 
 /// What git says of the exercises' checkout, without the last line end.
 fn in_course(args: &[&str]) -> Option<String> {
-    let text = String::from_utf8(store::git(&crate::exercise::root().ok()?, args)?).ok()?;
+    let text = String::from_utf8(store::git(&exercise::root().ok()?, args)?).ok()?;
     Some(text.trim().to_owned())
 }
 
