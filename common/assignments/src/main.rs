@@ -5,7 +5,7 @@ mod command;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use assignments::child;
+use assignments::{child, new};
 use bench::command::Shell;
 use bench::table::Format;
 use clap::{Parser, Subcommand};
@@ -102,6 +102,14 @@ enum Command {
     Submissions(SubmissionsArgs),
     /// Write a starter repository for a class: exercises, a README and a workflow that grades them on GitHub
     Export(command::export::ExportArgs),
+    /// For authors: write a small exercise that works, to be edited
+    New {
+        /// The exercise's name: warp-max
+        name: String,
+        /// Phase that it belongs to, an old or a new one
+        #[arg(long = "in", value_name = "FOLDER", default_value = new::FOLDER)]
+        phase: String,
+    },
     /// For authors: run the solution, the skeleton and all wrong submissions of an exercise
     Author {
         /// The exercise's folder
@@ -127,6 +135,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
     match &args.command {
         Command::RunJob => return child::answer(),
         Command::Author { path, mutants } => return command::author::run(path, *mutants, args.seed, shell),
+        Command::New { name, phase } => return command::new::run(name, phase, shell),
         Command::Questions => return command::question::list(shell),
         _ => {}
     }
@@ -150,6 +159,6 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Submissions(args) => command::submissions::run(&session, args, shell),
         Command::Export(args) => command::export::run(&session, args, shell),
         Command::Describe => command::describe::run(&session, shell),
-        Command::RunJob | Command::Author { .. } | Command::Questions => Ok(()),
+        Command::RunJob | Command::Author { .. } | Command::New { .. } | Command::Questions => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use assignments::exercise::Exercise;
 use assignments::grade::{Grader, author, judge_mutant};
-use assignments::mutants;
+use assignments::{mutants, new};
 use bench::command::Shell;
 use rayon::prelude::*;
 
@@ -28,6 +28,10 @@ pub(crate) fn run(path: &Path, mutants: bool, seed: Option<u64>, shell: &mut She
                 shell.fail_quietly();
             }
         }
+    }
+    let left = new::left_to_do(&exercise)?;
+    if !left.is_empty() {
+        shell.print(&format!("Still as `new` wrote it: {}\n", left.join(", ")))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub(crate) mod export;
 pub(crate) mod grade;
 pub(crate) mod hint;
 pub(crate) mod list;
+pub(crate) mod new;
 pub(crate) mod question;
 pub(crate) mod reset;
 pub(crate) mod show;

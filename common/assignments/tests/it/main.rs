@@ -8,4 +8,5 @@ mod described;
 mod exercises;
 mod gpu;
 mod hostile;
+mod new;
 mod questions;
