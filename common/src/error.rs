@@ -9,6 +9,18 @@ use crate::element::{ElementType, MemoryFormat};
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A compiler that is not there.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{compiler} cannot be used: {reason}. Install it with:\n    {remedy}")]
+pub struct MissingCompiler {
+    /// Its name.
+    pub compiler: &'static str,
+    /// Files that were tried, and the problem with each.
+    pub reason: String,
+    /// The one command that installs it.
+    pub remedy: &'static str,
+}
+
 /// All errors between a lesson and its device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -225,17 +237,15 @@ pub enum Error {
         log: String,
     },
 
-    /// A kernel must be compiled and there is no NVRTC to do it.
-    #[error("{file} has to be compiled ({why}), and NVRTC cannot be used: {reason}. Install it with:\n    {remedy}")]
-    NvrtcMissing {
+    /// A kernel must be compiled and there is no compiler to do it.
+    #[error("{file} has to be compiled ({why}), and {missing}")]
+    CompilerMissing {
         /// The kernel's file.
         file: String,
         /// Reason why the shipped PTX cannot be used.
         why: String,
-        /// Libraries that were tried, and the problem with each.
-        reason: String,
-        /// The one command that installs NVRTC.
-        remedy: String,
+        /// The compiler to install.
+        missing: MissingCompiler,
     },
 
     /// The CUDA driver reported an error.

@@ -1,4 +1,4 @@
-//! NVIDIA's libraries on this machine.
+//! NVIDIA's libraries on this machine, and clang.
 //!
 //! Each is opened by absolute path if that is known: from the `nvidia-*` wheels of the active Python environment, of the one that
 //! this program was installed in or of one in the course's checkout, from `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. Never from the
@@ -80,6 +80,8 @@ macro_rules! in_environment {
     };
 }
 
+pub(crate) mod clang;
+
 impl Library {
     /// All of them, each after those that it builds on.
     pub const ALL: [Library; 6] =
@@ -114,6 +116,8 @@ impl Library {
         match self {
             Library::Driver if cfg!(windows) => "start https://www.nvidia.com/drivers",
             Library::Driver => "sudo apt install nvidia-driver-580  # if this machine has an NVIDIA GPU",
+            // It is not made for macOS.
+            Library::Nvrtc if cfg!(target_os = "macos") => clang::REMEDY,
             Library::Nvrtc => in_environment!(compiler_wheels!()),
             Library::Cublas | Library::CublasLt => in_environment!("\"nvidia-cublas==13.0.*\""),
             Library::Cudnn => in_environment!("nvidia-cudnn-cu13"),
@@ -279,7 +283,7 @@ impl Library {
     }
 }
 
-/// Components of this machine: one row per [`Library`], and one for CUDA's headers.
+/// Components of this machine: one row per [`Library`], and one each for CUDA's headers and clang.
 pub fn report() -> Vec<Component> {
     let mut components: Vec<Component> = Library::ALL.map(component).into();
     let headers = include_dirs().first();
@@ -292,6 +296,7 @@ pub fn report() -> Vec<Component> {
         without: "kernels that include cuda_fp16.h or mma.h cannot be recompiled",
         remedy: Library::Nvrtc.remedy(),
     });
+    components.push(clang::component());
     components
 }
 
@@ -473,7 +478,7 @@ mod tests {
     #[test]
     fn the_report_has_a_row_for_everything_and_never_panics() {
         let report = report();
-        assert_eq!(report.len(), Library::ALL.len() + 1);
+        assert_eq!(report.len(), Library::ALL.len() + 2);
         for row in report {
             assert_eq!(row.present, row.path.is_some(), "{}", row.name);
             assert_eq!(row.present, row.detail.is_none(), "{}", row.name);

@@ -106,7 +106,7 @@ fn outcome(file: &str, ran: common::Result<Checked>, subject: &Subject) -> Outco
             outcome.details = vec![log];
             return outcome;
         }
-        Err(error @ Error::NvrtcMissing { .. }) => return Outcome::only(Verdict::Missing, error.to_string()),
+        Err(error @ Error::CompilerMissing { .. }) => return Outcome::only(Verdict::Missing, error.to_string()),
         // The sanitiser's words are there already.
         Err(Error::Fault { .. } | Error::Findings { .. }) => {}
         Err(error) => outcome.details = vec![error.to_string()],

@@ -18,7 +18,7 @@ const BENCH: fn() -> Bench = || Bench { queue: Queue::Cold, ..Bench::default() }
 /// Runs a job on a GPU.
 ///
 /// # Errors
-/// If there is no such GPU, NVRTC is absent, or the exercise is at fault.
+/// If there is no such GPU, there is no compiler, or the exercise is at fault.
 pub fn run(job: &Job, request: &GpuRequest) -> Result<Outcome> {
     let device = Device::open(request.device.parse::<DeviceChoice>()?)?;
     let source = KernelSource::from_text("exercise", run::source(job));

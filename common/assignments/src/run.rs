@@ -19,7 +19,7 @@ pub(crate) const MEMORY: u64 = 256 << 20;
 /// Checks the values at the sizes of a job, and counts.
 ///
 /// # Errors
-/// If it is the exercise that is at fault, or NVRTC is absent.
+/// If it is the exercise that is at fault, or there is no compiler.
 pub fn check(job: &Job) -> Result<Outcome> {
     let source = KernelSource::from_text("exercise", source(job));
     let checking =
@@ -94,7 +94,7 @@ pub(crate) fn source(job: &Job) -> String {
 pub(crate) fn kernel(device: &Device, source: &KernelSource, name: &str) -> Result<Result<Kernel, String>> {
     let module = match device.load(source) {
         Ok(module) => module,
-        Err(error @ Error::NvrtcMissing { .. }) => return Err(error.into()),
+        Err(error @ Error::CompilerMissing { .. }) => return Err(error.into()),
         Err(error) => return Ok(Err(error.to_string())),
     };
     let names: Vec<&str> = module.kernel_names().collect();

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use common::compile::ship;
 use common::prelude::*;
 use common::ptx_sim::{
     self, Arg, Counters, DeviceConfig, DevicePtr, LaunchError, LineProfile, Observation, Observe, Pick, Space, Trace,
@@ -34,14 +33,11 @@ fn cost(line: &LineProfile) -> Line {
 /// Runs the kernel twice, to count and to draw. `Err` inside: why there is nothing to show.
 ///
 /// # Errors
-/// If it is the exercise that is at fault, or NVRTC is absent.
+/// If it is the exercise that is at fault, or there is no compiler.
 pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
-    // This is the folder of a process of its own.
-    let file = std::env::current_dir()?.join("exercise.cu");
-    std::fs::write(&file, run::source(job))?;
-    let ptx = match ship::generate(&file, file.parent().unwrap_or(Path::new(""))) {
+    let ptx = match KernelSource::from_text("exercise", run::source(job)).simulator_ptx() {
         Ok(ptx) => ptx,
-        Err(error @ Error::NvrtcMissing { .. }) => return Err(error.into()),
+        Err(error @ Error::CompilerMissing { .. }) => return Err(error.into()),
         Err(error) => return Ok(Err(error.to_string())),
     };
     let module = match ptx_sim::Module::from_ptx(&ptx, "the PTX of exercise.cu") {
@@ -64,7 +60,7 @@ pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
         Some(own) if own.ends_with(['a', 'f']) => own.replace("compute_", "sm_"),
         _ => "sm_90".to_owned(),
     };
-    let own = |line: &&LineProfile| Path::new(&line.file).file_name() == file.file_name();
+    let own = |line: &&LineProfile| Path::new(&line.file).file_name().is_some_and(|name| name == "exercise.cu");
     Ok(Ok(Shown {
         counts: Count::ALL.into_iter().map(|count| (count, count.of(&profile))).collect(),
         lines: profile.lines.iter().filter(own).map(cost).collect(),

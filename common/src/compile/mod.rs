@@ -6,10 +6,12 @@
 //! edited copy in the folder that `WARP_KERNELS` names wins over both: the folder has the layout of the workspace, and only the
 //! files that differ (`phase1-infra/kernels/01_vector_add.cu`).
 //!
-//! | device | with NVRTC | without |
+//! | device | with a compiler | without |
 //! | --- | --- | --- |
 //! | GPU | compiled for this very GPU (cubin), kept in the [disk cache](directory) | the shipped PTX, if it matches the source |
 //! | simulator | the shipped PTX if it matches the source, else compiled to PTX | the shipped PTX, if it matches the source |
+//!
+//! The compiler is NVRTC, or clang where NVRTC is absent, as on macOS; `WARP_COMPILER` names either. Clang makes PTX for a GPU, too.
 //!
 //! The [`head`] of the `.cu` says which options it is compiled with, what runs it and what checks it. Kernels are
 //! `extern "C" __global__`.
@@ -18,6 +20,8 @@
 
 mod architecture;
 mod cache;
+mod clang;
+mod compiler;
 mod current;
 mod edits;
 pub mod gate;
@@ -36,14 +40,15 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
-use crate::probe;
+use crate::error::{Error, MissingCompiler, Result};
 use crate::progress::Progress;
 use architecture::runs;
+use compiler::{Compiler, compiler};
 use current::Current;
-use nvrtc::{Nvrtc, Output};
+use nvrtc::Output;
 
 pub use cache::{can_keep, directory};
+pub use compiler::{CompilerName, choose, chosen, compiler_name};
 pub use head::KernelHead;
 pub(crate) use source::Fingerprint;
 pub use source::KernelSource;
@@ -81,13 +86,13 @@ pub(crate) struct Compiled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Compiled just now.
-    Nvrtc {
-        /// NVRTC's version.
-        version: (i32, i32),
+    Compiled {
+        /// Name and version: `NVRTC 13.0`.
+        compiler: String,
         /// `sm_90`, `compute_75`.
         architecture: String,
     },
-    /// Compiled by an earlier run, with the same NVRTC for the same architecture.
+    /// Compiled by an earlier run, with the same compiler for the same architecture.
     Cache {
         /// `sm_90`, `compute_75`.
         architecture: String,
@@ -101,9 +106,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Nvrtc { version: (major, minor), architecture } => {
-                write!(f, "compiled by NVRTC {major}.{minor} for {architecture}")
-            }
+            Origin::Compiled { compiler, architecture } => write!(f, "compiled by {compiler} for {architecture}"),
             Origin::Cache { architecture } => write!(f, "compiled earlier for {architecture}"),
             Origin::Shipped => f.write_str("shipped PTX"),
             Origin::Text => f.write_str("PTX text"),
@@ -117,7 +120,7 @@ impl Compiled {
         match self.origin {
             Origin::Text => self.name.clone(),
             Origin::Shipped => forward_slashes(&ship::shipped_path(Path::new(&self.name)).with_extension("")),
-            Origin::Nvrtc { .. } | Origin::Cache { .. } => format!("the PTX of {}", self.name),
+            Origin::Compiled { .. } | Origin::Cache { .. } => format!("the PTX of {}", self.name),
         }
     }
 
@@ -128,11 +131,15 @@ impl Compiled {
 
 /// Compiles `source` for `target`, or finds it compiled.
 pub(crate) fn compile(source: &KernelSource, target: &Target) -> Result<Compiled> {
-    compile_with(source, target, nvrtc::nvrtc())
+    compile_with(source, target, compiler())
 }
 
-/// [`compile`] with a given NVRTC, or with the reason why there is none.
-fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &str>) -> Result<Compiled> {
+/// [`compile`] with a given compiler, or with the reason why there is none.
+fn compile_with(
+    source: &KernelSource,
+    target: &Target,
+    compiler: Result<Compiler, MissingCompiler>,
+) -> Result<Compiled> {
     let current = source.current()?;
     let head = current.head();
     let label = source.label();
@@ -159,25 +166,15 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
         origin: Origin::Shipped,
         source: Some(current.text.as_str().into()),
     };
-    match (nvrtc, fresh) {
+    match (compiler, fresh) {
         (_, Ok(ptx)) if matches!(target, Target::Simulator) => Ok(shipped(ptx)),
         (Err(_), Ok(ptx)) => Ok(shipped(ptx)),
-        (Err(reason), Err(why)) => Err(Error::NvrtcMissing {
-            file: label,
-            why,
-            reason: reason.to_owned(),
-            remedy: probe::Library::Nvrtc.remedy().to_owned(),
-        }),
-        (Ok(nvrtc), _) => {
+        (Err(missing), Err(why)) => Err(Error::CompilerMissing { file: label, why, missing }),
+        (Ok(compiler), _) => {
             let architecture = match target {
                 Target::Simulator => head.architecture.clone(),
                 Target::Gpu { capability, .. } => {
-                    let wanted = capability.0 * 10 + capability.1;
-                    let known = nvrtc.architectures();
-                    match known.iter().rev().find(|&&known| known <= wanted) {
-                        Some(&known) if known < wanted => format!("compute_{known}"),
-                        _ => format!("sm_{wanted}{variant}"),
-                    }
+                    compiler.architecture(&head.architecture, variant, capability.0 * 10 + capability.1)
                 }
             };
             let options = current.options(&architecture, &label)?;
@@ -185,16 +182,14 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
                 Some(path) => path.to_string_lossy().into_owned(),
                 None => label.clone(),
             };
-            let key = cache_key(&current, &name, &options, nvrtc);
+            let key = cache_key(&current, &name, &options, compiler);
             let (output, origin) = match cache::load(&key) {
                 Some(output) => (output, Origin::Cache { architecture }),
                 None => {
                     let _progress = Progress::spinner(format!("compiling {label} for {architecture}, this once"));
-                    let output = run_nvrtc(nvrtc, &current, &label, &name, &options)?;
+                    let output = run(compiler, &current, &label, &name, &options)?;
                     cache::store(&key, &output);
-                    let version = nvrtc.version;
-                    let origin = Origin::Nvrtc { version, architecture };
-                    (output, origin)
+                    (output, Origin::Compiled { compiler: compiler.to_string(), architecture })
                 }
             };
             Ok(Compiled {
@@ -208,21 +203,22 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
     }
 }
 
-fn run_nvrtc(nvrtc: &Nvrtc, current: &Current, label: &str, name: &str, options: &[String]) -> Result<Output> {
+fn run(compiler: Compiler, current: &Current, label: &str, name: &str, options: &[String]) -> Result<Output> {
     // Headers on disk are found there, so that diagnostics name their paths.
     let headers = if current.path.is_none() { &current.headers } else { &BTreeMap::new() };
-    nvrtc.compile(&current.text, name, headers, options).map_err(|mut log| {
-        if log.contains("not open source file") && current.needs_cuda_headers() {
-            log.push_str("\nCUDA's headers come with:\n    ");
-            log.push_str(probe::Library::Nvrtc.remedy());
+    compiler.compile(&current.text, name, headers, options).map_err(|mut log| {
+        let lacks_header = ["not open source file", "file not found"].iter().any(|message| log.contains(message));
+        if lacks_header && current.needs_cuda_headers() {
+            log.push('\n');
+            log.push_str(&compiler.about_cuda_headers());
         }
         Error::Compile { file: label.to_owned(), log }
     })
 }
 
-fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -> String {
+fn cache_key(current: &Current, name: &str, options: &[String], compiler: Compiler) -> String {
     let mut hasher = Sha256::new();
-    for part in [current.hash().as_str(), name, &options.join("\0"), &format!("{:?}", nvrtc.version)] {
+    for part in [current.hash().as_str(), name, &options.join("\0"), &compiler.identity()] {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }

@@ -11,8 +11,8 @@ use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
 use sha2::{Digest, Sha256};
 
-use super::nvrtc::{self, Nvrtc};
-use super::{Current, forward_slashes, run_nvrtc};
+use super::compiler::{Compiler, CompilerName};
+use super::{Current, forward_slashes, run};
 use crate::error::{Error, Result};
 use crate::{probe, replace};
 
@@ -148,25 +148,23 @@ fn hash_of(text: &str) -> String {
 /// The PTX text to ship for `kernel`, a file inside the workspace at `root`.
 ///
 /// # Errors
-/// [`Error::NvrtcMissing`], [`Error::Compile`], [`Error::Io`].
+/// [`Error::CompilerMissing`], [`Error::Compile`], [`Error::Io`].
 pub fn generate(kernel: &Path, root: &Path) -> Result<String> {
-    let nvrtc = nvrtc::nvrtc().map_err(|reason| Error::NvrtcMissing {
+    let nvrtc = Compiler::find(CompilerName::Nvrtc).map_err(|missing| Error::CompilerMissing {
         file: kernel.display().to_string(),
         why: "its PTX is to be shipped".to_owned(),
-        reason: reason.to_owned(),
-        remedy: probe::Library::Nvrtc.remedy().to_owned(),
+        missing,
     })?;
     generate_with(nvrtc, kernel, root)
 }
 
-fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
+fn generate_with(nvrtc: Compiler, kernel: &Path, root: &Path) -> Result<String> {
     let current = Current::read(kernel)?;
     let head = current.head();
     let label = forward_slashes(kernel.strip_prefix(root).unwrap_or(kernel));
     let options = current.options(&head.architecture, &label)?;
     // By its relative name, so that `__FILE__` in an assertion is the same on every machine.
-    let output = run_nvrtc(nvrtc, &current, &label, &label, &options)?;
-    let (major, minor) = nvrtc.version;
+    let output = run(nvrtc, &current, &label, &label, &options)?;
     let shown: Vec<_> =
         options.iter().filter(|option| !option.starts_with("--include-path")).map(String::as_str).collect();
     let bases: Vec<&Path> = probe::include_dirs().iter().map(PathBuf::as_path).chain([root]).collect();
@@ -174,7 +172,7 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
     Ok(format!(
         "// {label}, compiled by `cargo run -p common --bin ship-ptx`. Edit the .cu, not this.\n\
          // sha256: {}\n\
-         // compiler: NVRTC {major}.{minor} {}\n\
+         // compiler: {nvrtc} {}\n\
          {BODY_HASH}{}\n{body}",
         current.hash(),
         shown.join(" "),
@@ -202,7 +200,7 @@ pub fn check(kernel: &Path, root: &Path) -> Result<Status> {
         return Ok(Status::Damaged);
     };
     let maker = |text: &str| build_line(text).map(str::to_owned);
-    match nvrtc::nvrtc() {
+    match Compiler::find(CompilerName::Nvrtc) {
         Err(_) => Ok(Status::Fresh),
         Ok(nvrtc) => {
             for _ in 0..COMPILATIONS {

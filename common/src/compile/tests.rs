@@ -2,10 +2,16 @@
 
 use std::borrow::Cow;
 
+use super::compiler::CompilerName;
 use super::*;
-use crate::testing::away_from_sources;
+use crate::probe;
+use crate::testing::{away_from_sources, planted};
 
 const SCALE_ADD: KernelSource = crate::kernel_source!("tests/kernels", "scale_add");
+
+fn none(reason: &str) -> MissingCompiler {
+    MissingCompiler { compiler: "NVRTC", reason: reason.to_owned(), remedy: probe::Library::Nvrtc.remedy() }
+}
 
 fn gpu(major: u32, minor: u32) -> Target {
     Target::Gpu { device: "cuda:0".to_owned(), capability: (major, minor) }
@@ -26,7 +32,7 @@ fn on_disk(source: &str, ptx: &str) -> (tempfile::TempDir, KernelSource) {
 fn without_nvrtc_only_ptx_of_this_very_source_is_used() {
     let ptx = SCALE_ADD.shipped_ptx().unwrap();
     for target in [Target::Simulator, gpu(9, 0)] {
-        let compiled = compile_with(&SCALE_ADD, &target, Err("none")).unwrap();
+        let compiled = compile_with(&SCALE_ADD, &target, Err(none("none"))).unwrap();
         assert_eq!(compiled.origin, Origin::Shipped);
         assert_eq!((compiled.cubin.is_none(), &*compiled.ptx), (true, &*ptx));
 
@@ -43,7 +49,7 @@ fn without_nvrtc_only_ptx_of_this_very_source_is_used() {
             (&SCALE_ADD.source, &unhashed, "PTX is damaged; `git restore PTX` brings it back"),
         ] {
             let (_dir, source) = on_disk(source, ptx);
-            let error = compile_with(&source, &target, Err("libnvrtc.so.13: file too short")).unwrap_err();
+            let error = compile_with(&source, &target, Err(none("libnvrtc.so.13: file too short"))).unwrap_err();
             let ptx = source.label().replace("scale_add.cu", "ptx/scale_add.ptx.gz");
             assert_eq!(
                 error.to_string(),
@@ -57,10 +63,10 @@ fn without_nvrtc_only_ptx_of_this_very_source_is_used() {
             );
         }
         let unshipped = KernelSource::from_text("new", SCALE_ADD.source.clone());
-        let error = compile_with(&unshipped, &target, Err("none")).unwrap_err();
+        let error = compile_with(&unshipped, &target, Err(none("none"))).unwrap_err();
         assert!(error.to_string().starts_with("new.cu has to be compiled (no PTX is shipped with it)"), "{error}");
         let bare = KernelSource { ptx: None, ..away_from_sources(&SCALE_ADD) };
-        let error = compile_with(&bare, &target, Err("none")).unwrap_err().to_string();
+        let error = compile_with(&bare, &target, Err(none("none"))).unwrap_err().to_string();
         assert!(error.contains("reads PTX from its checkout") && error.contains("--release"), "{error}");
     }
 }
@@ -71,7 +77,7 @@ const HALF_OFFSET: KernelSource = crate::kernel_source!("tests/kernels", "half_o
 fn a_checkout_whose_lines_end_as_on_windows_takes_the_shipped_ptx() {
     let windows = |text: &str| text.replace('\n', "\r\n");
     let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &SCALE_ADD.shipped_ptx().unwrap());
-    let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
+    let compiled = compile_with(&source, &Target::Simulator, Err(none("none"))).unwrap();
     assert_eq!(compiled.origin, Origin::Shipped);
     assert!(!compiled.ptx.contains('\r'));
 }
@@ -82,17 +88,17 @@ fn away_from_its_sources_a_kernel_has_its_headers() {
     let on_disk = Current::read(&HALF_OFFSET.path().unwrap()).unwrap();
     assert_eq!(source.current().unwrap().hash(), on_disk.hash());
     assert_eq!(on_disk.headers.keys().collect::<Vec<_>>(), ["offset.h"]);
-    let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
+    let compiled = compile_with(&source, &Target::Simulator, Err(none("none"))).unwrap();
     assert_eq!(compiled.origin, Origin::Shipped);
     // Another header is another source.
     let headers = Cow::Borrowed(&[("offset.h", "#define OFFSET 0.25f\r\n")][..]);
-    let error = compile_with(&KernelSource { headers, ..source }, &Target::Simulator, Err("none")).unwrap_err();
+    let error = compile_with(&KernelSource { headers, ..source }, &Target::Simulator, Err(none("none"))).unwrap_err();
     assert!(error.to_string().contains("the source has changed since its PTX was shipped"), "{error}");
 }
 
 #[test]
 fn with_nvrtc_a_kernel_away_from_its_sources_is_compiled_with_the_embedded_headers() {
-    let Ok(nvrtc) = nvrtc::nvrtc() else {
+    let Ok(nvrtc) = Compiler::find(CompilerName::Nvrtc) else {
         println!("skipped: no NVRTC on this machine");
         return;
     };
@@ -115,7 +121,7 @@ fn with_nvrtc_a_kernel_away_from_its_sources_is_compiled_with_the_embedded_heade
 
 #[test]
 fn with_nvrtc_damaged_ptx_is_compiled_again() {
-    let Ok(nvrtc) = nvrtc::nvrtc() else {
+    let Ok(nvrtc) = Compiler::find(CompilerName::Nvrtc) else {
         println!("skipped: no NVRTC on this machine");
         return;
     };
@@ -127,7 +133,7 @@ fn with_nvrtc_damaged_ptx_is_compiled_again() {
 
 #[test]
 fn with_nvrtc_a_gpu_gets_machine_code_of_its_own_and_a_newer_one_ptx() {
-    let Ok(nvrtc) = nvrtc::nvrtc() else {
+    let Ok(nvrtc) = Compiler::find(CompilerName::Nvrtc) else {
         println!("skipped: no NVRTC on this machine");
         return;
     };
@@ -136,7 +142,7 @@ fn with_nvrtc_a_gpu_gets_machine_code_of_its_own_and_a_newer_one_ptx() {
     assert!(compiled.ptx.contains(".target sm_90"));
     assert_eq!(ptx::entries(&compiled.ptx), ptx::entries(&SCALE_ADD.shipped_ptx().unwrap()));
 
-    let newest = nvrtc.architectures().pop().unwrap();
+    let newest = nvrtc::nvrtc().unwrap().architectures().pop().unwrap();
     let compiled = compile_with(&SCALE_ADD, &gpu(99, 0), Ok(nvrtc)).unwrap();
     assert!(compiled.cubin.is_none());
     assert!(compiled.ptx.contains(&format!(".target sm_{newest}")));
@@ -153,7 +159,7 @@ fn the_head_adds_options_and_sets_the_oldest_architecture() {
     let source = KernelSource::from_text("variant", text);
     for (capability, runs) in [((8, 0), false), ((9, 0), true), ((10, 0), false)] {
         let target = gpu(capability.0, capability.1);
-        let result = compile_with(&source, &target, Err("none"));
+        let result = compile_with(&source, &target, Err(none("none")));
         let unsupported = matches!(result, Err(Error::Unsupported { .. }));
         assert_eq!(unsupported, !runs, "{capability:?}: {result:?}");
         assert_eq!(source.runs_on(capability).unwrap(), runs, "{capability:?}");
@@ -205,4 +211,92 @@ fn headers_beside_the_kernel_are_part_of_its_hash() {
     let after = Current::read(&kernel).unwrap();
     assert_eq!(after.headers.keys().collect::<Vec<_>>(), ["b.h", "c.h"]);
     assert_ne!(before.hash(), after.hash());
+}
+
+/// Clang, if this machine has it.
+fn clang(test: &str) -> Option<Compiler> {
+    planted::clang(test).then(|| Compiler::find(CompilerName::Clang).unwrap())
+}
+
+#[test]
+fn clang_names_the_lines_of_the_kernel_and_takes_the_options_of_its_head() {
+    let Some(clang) = clang("clang_names_the_lines_of_the_kernel_and_takes_the_options_of_its_head") else { return };
+    let text = "#include \"offset.h\"\nextern \"C\" __global__ void k(float *x, int n) {\n    \
+                *x = OFFSET + n + __shfl_xor_sync(~0u, *x, N);\n}\n// nvrtc: -DN=4 --fmad=false\n";
+    let headers = Cow::Owned(vec![("offset.h", "#define OFFSET *x * 0.5f\n")]);
+    let source = KernelSource { source: text.into(), headers, ptx: None, ..away_from_sources(&HALF_OFFSET) };
+    let compiled = compile_with(&source, &Target::Simulator, Ok(clang)).unwrap();
+    assert!(compiled.ptx.contains("half_offset.cu\""), "{}", compiled.ptx);
+    let lines: Vec<&str> = compiled.ptx.lines().map(str::trim).collect();
+    // What is inlined from a header of clang's has the line that calls it.
+    let shuffle = lines.iter().position(|line| line.starts_with("shfl.sync.bfly") && line.contains(", 4, 31")).unwrap();
+    let place = lines[..shuffle].iter().rev().find_map(|line| line.strip_prefix(".loc")).unwrap();
+    assert!(place.trim().starts_with("1 3 "), "{place}");
+    assert!(!compiled.ptx.contains("fma."), "{}", compiled.ptx);
+    assert!(matches!(compiled.origin, Origin::Compiled { .. } | Origin::Cache { .. }));
+
+    for (wrong, message) in [
+        ("    *x = OFFSET;\n    y = 1;\n", "half_offset.cu:4:5: error: use of undeclared identifier 'y'"),
+        ("#include <cuda_fp16.h>\n", "this one takes NVRTC"),
+    ] {
+        let text = format!("#include \"offset.h\"\nextern \"C\" __global__ void k(float *x) {{\n{wrong}}}\n");
+        let source = KernelSource { source: text.into(), ..source.clone() };
+        let error = compile_with(&source, &Target::Simulator, Ok(clang)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn clang_makes_ptx_for_a_gpu() {
+    let Some(clang) = clang("clang_makes_ptx_for_a_gpu") else { return };
+    let compiled = compile_with(&SCALE_ADD, &gpu(9, 0), Ok(clang)).unwrap();
+    assert!(compiled.cubin.is_none() && compiled.ptx.contains(".target sm_75"));
+    assert_eq!(ptx::entries(&compiled.ptx), ptx::entries(&SCALE_ADD.shipped_ptx().unwrap()));
+}
+
+/// What a kernel has that clang, or its PTX, has not.
+fn beyond_clang(current: &Current) -> Option<&'static str> {
+    let texts = std::iter::once(&current.text).chain(current.headers.values());
+    let has = |word: &str| texts.clone().any(|text| text.contains(word));
+    [
+        ("#include <", "CUDA's headers"),
+        ("__cluster_dims__", "clang 19 has no attribute for clusters"),
+        ("wgmma", "clang 19 prints a bool among the operands of asm as -1"),
+    ]
+    .into_iter()
+    .find_map(|(word, why)| has(word).then_some(why))
+}
+
+/// Those of phases 1 to 3, which have nothing that clang lacks; with `ALL_FILES=1` all.
+#[test]
+fn clang_compiles_the_kernels_of_the_course() {
+    use rayon::prelude::*;
+    let Some(clang) = clang("clang_compiles_the_kernels_of_the_course") else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let is_early = |path: &Path| {
+        let place = path.strip_prefix(root).unwrap().to_string_lossy();
+        ["phase1", "phase2", "phase3"].iter().any(|phase| place.starts_with(phase))
+    };
+    let takes_all = std::env::var_os("ALL_FILES").is_some();
+    let kernels = ship::kernels(root).unwrap();
+    let chosen: Vec<_> = kernels.iter().filter(|path| takes_all || is_early(path)).collect();
+    let bad: Vec<String> = chosen
+        .par_iter()
+        .filter_map(|path| {
+            let current = Current::read(path).unwrap();
+            if let Some(why) = beyond_clang(&current) {
+                println!("{}: {why}", path.display());
+                return is_early(path).then(|| format!("{}: {why}", path.display()));
+            }
+            let label = path.display().to_string();
+            let options = current.options(&current.head().architecture, &label).unwrap();
+            let output = run(clang, &current, &label, &label, &options);
+            let ptx = output.map_err(|error| error.to_string()).map(|output| output.ptx);
+            let loaded =
+                ptx.and_then(|ptx| ptx_sim::Module::from_ptx(&ptx, &label).map_err(|error| error.render(false)));
+            loaded.err().map(|error| format!("{label}: {error}"))
+        })
+        .collect();
+    println!("{} kernels", chosen.len());
+    assert!(chosen.len() > 100 && bad.is_empty(), "{}", bad.join("\n"));
 }

@@ -316,7 +316,7 @@ impl Device {
     /// the file on disk has changed.
     ///
     /// # Errors
-    /// [`Error::Compile`] with NVRTC's log, [`Error::NvrtcMissing`], [`Error::Unsupported`] if the kernel needs a newer GPU,
+    /// [`Error::Compile`] with NVRTC's log, [`Error::CompilerMissing`], [`Error::Unsupported`] if the kernel needs a newer GPU,
     /// [`Error::Load`].
     pub fn load(&self, source: &KernelSource) -> Result<Module> {
         let target = match self {

@@ -1,6 +1,7 @@
 //! Kernels with one planted bug, which the checks must find: tests of the tests.
 
 use crate::check::{Mismatch, Report};
+use crate::compile::CompilerName;
 use crate::compile::nvrtc::nvrtc;
 use crate::device::SimOptions;
 use crate::prelude::*;
@@ -52,12 +53,25 @@ pub fn compiler(device: &Device, test: &str) -> bool {
     match device.load(&source) {
         Ok(_) => true,
         Err(error) => {
-            assert!(matches!(error, Error::NvrtcMissing { .. }), "{error}");
+            assert!(matches!(error, Error::CompilerMissing { .. }), "{error}");
             assert!(std::env::var("REQUIRE_NVRTC").is_err(), "{test}: REQUIRE_NVRTC is set, but {error}");
             println!("{test}: skipped, since {error}");
             false
         }
     }
+}
+
+/// True if clang can compile kernels here. If not, the test `test` is skipped with a message; `REQUIRE_CLANG=1` makes that a failure.
+///
+/// # Panics
+/// If `REQUIRE_CLANG` is set, and it cannot.
+pub fn clang(test: &str) -> bool {
+    let found = CompilerName::Clang.find();
+    if let Err(missing) = &found {
+        assert!(std::env::var("REQUIRE_CLANG").is_err(), "{test}: REQUIRE_CLANG is set, but {missing}");
+        println!("{test}: skipped, since {missing}");
+    }
+    found.is_ok()
 }
 
 /// The loaded object; `None`, with the reason printed, if the GPU lacks a feature that it needs.
@@ -87,7 +101,7 @@ pub fn here<T>(device: &Device, loaded: Result<T>) -> Result<Option<T>> {
 pub fn must_be_rejected(mistake: &str, check: impl FnOnce(&Device) -> Result<Result<Report, Mismatch>>) {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
     match check(&device) {
-        Err(Error::NvrtcMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
+        Err(Error::CompilerMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
         Err(Error::Compile { log, .. }) if probe::include_dirs().is_empty() && log.contains("open source file") => {
             println!("{mistake}: skipped, since the kernel includes CUDA's headers, which are not installed");
         }

@@ -123,7 +123,7 @@ device_test! {
     fn every_mistake_is_noticed_as_what_it_is(device) {
         let observed = step09_errors::observe(&device)?;
         let kinds: Vec<&str> = observed.iter().map(|observed| kind(&observed.error)).collect();
-        let compiler = if common::probe::Library::Nvrtc.is_present() { "compile" } else { "no nvrtc" };
+        let compiler = if common::compile::compiler_name().is_ok() { "compile" } else { "no compiler" };
         let expected = [
             "config", "config", "config", "arguments", "arguments", "device", "length", "name", compiler, "fault", "fault",
         ];
@@ -200,7 +200,7 @@ fn kind(error: &Error) -> &'static str {
         Error::Length { .. } => "length",
         Error::NoSuchKernel { .. } => "name",
         Error::Compile { .. } => "compile",
-        Error::NvrtcMissing { .. } => "no nvrtc",
+        Error::CompilerMissing { .. } => "no compiler",
         Error::Fault { .. } => "fault",
         _ => "other",
     }

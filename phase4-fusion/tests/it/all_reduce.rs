@@ -355,7 +355,7 @@ fn changed_kernel_is_right(way: Result<Staged>, group: &DeviceGroup, len: usize,
         Ok(true)
     };
     match attempt() {
-        Err(Error::NvrtcMissing { .. }) => None,
+        Err(Error::CompilerMissing { .. }) => None,
         right => Some(right),
     }
 }

@@ -19,14 +19,14 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ::bench::command::{Failure, say};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
 use assignments::isolation::Isolation;
 use assignments::store::{self, Store};
 use assignments::submissions::Set;
+use common::compile;
 use common::device::{Device, DeviceChoice};
-use common::probe::Library;
 
 /// State that every subcommand works with.
 pub(crate) struct Session {
@@ -149,7 +149,7 @@ impl Session {
     /// Judges `exercise.cu`, and remembers the verdict.
     ///
     /// # Errors
-    /// If NVRTC is absent, the file cannot be read, or the exercise is at fault.
+    /// If there is no compiler, the file cannot be read, or the exercise is at fault.
     pub(crate) fn check(&self, exercise: &Exercise) -> Result<Verdict> {
         compiler()?;
         let key = self.store.key(exercise);
@@ -180,10 +180,7 @@ pub(crate) fn program() -> Result<PathBuf> {
 /// # Errors
 /// If they cannot; the message says what to install.
 pub(crate) fn compiler() -> Result<()> {
-    if let Err(reason) = Library::Nvrtc.open() {
-        let remedy = Library::Nvrtc.remedy();
-        bail!("exercises are compiled by NVRTC, which cannot be used: {reason}. Install it with:\n    {remedy}");
-    }
+    compile::compiler_name().context("exercises have to be compiled")?;
     Ok(())
 }
 

@@ -194,7 +194,7 @@ impl Broken {
     /// Launches one version on `device` and compares its result with a reference; `size` is one of [`Broken::sizes`].
     ///
     /// # Errors
-    /// Errors that prevent the launch, such as [`Error::NvrtcMissing`]. An error inside the kernel is an outcome.
+    /// Errors that prevent the launch, such as [`Error::CompilerMissing`]. An error inside the kernel is an outcome.
     pub fn run(&self, device: &Device, version: Version, size: usize) -> Result<Outcome> {
         let source = self.source(version);
         let case = Case { device, stream: device.stream(), version, source, found: RefCell::default() };
