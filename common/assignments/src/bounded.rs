@@ -1,7 +1,7 @@
 //! Processes for kernels that someone else wrote: bounded in time, memory and output, with a folder of their own for all they leave.
 //!
 //! The process that starts one enforces the bounds. The started process enforces them too, somewhat later, and ends with the one that
-//! started it: so none goes on if that one is stopped or gone.
+//! started it: so none goes on if that one is stopped or gone. A compiler that it has started in its turn counts as a part of it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,6 +23,8 @@ use crate::isolation::Isolation;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The same, by the process itself.
 const LOOK_AT_ITSELF_EVERY: Duration = Duration::from_millis(50);
+/// Interval at which the processes that it has started are looked for.
+const LOOK_FOR_CHILDREN_EVERY: Duration = Duration::from_millis(100);
 /// Time that a process leaves to the one that started it before it enforces a bound itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -164,27 +166,48 @@ fn apart(command: &mut Command) {
 
 /// The memory of a process, and of those that it has started.
 struct Memory {
-    pid: Pid,
+    family: Vec<Pid>,
     system: System,
+    looked_at: Instant,
 }
 
 impl Memory {
     fn of(pid: Pid) -> Memory {
-        Memory { pid, system: System::new() }
+        Memory { family: vec![pid], system: System::new(), looked_at: Instant::now() }
     }
 
     fn bytes(&mut self) -> u64 {
-        let (pids, memory) = (family(self.pid), ProcessRefreshKind::nothing().with_memory());
-        self.system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, memory);
-        pids.iter().filter_map(|pid| self.system.process(*pid)).map(|process| process.memory()).sum()
+        if self.looked_at.elapsed() > LOOK_FOR_CHILDREN_EVERY {
+            self.family = family(self.family[0], &mut System::new());
+            self.looked_at = Instant::now();
+        }
+        let memory = ProcessRefreshKind::nothing().with_memory();
+        self.system.refresh_processes_specifics(ProcessesToUpdate::Some(&self.family), true, memory);
+        self.family.iter().filter_map(|pid| self.system.process(*pid)).map(|process| process.memory()).sum()
     }
 }
 
-/// A process and, on Linux, those that it has started: isolated, it is a child of the tool.
-fn family(pid: Pid) -> Vec<Pid> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children = children.split_whitespace().filter_map(|child| child.parse::<Pid>().ok());
-    std::iter::once(pid).chain(children.flat_map(family)).collect()
+/// A process, and those that it has started: a compiler, and isolated, it is a child of the tool.
+fn family(pid: Pid, system: &mut System) -> Vec<Pid> {
+    // On Linux, tasks are the threads of a process.
+    let kind = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::All, true, kind);
+    let mut family = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = family.get(at) {
+        let children = system.processes().values().filter(|process| process.parent() == Some(parent));
+        family.extend(children.map(|child| child.pid()));
+        at += 1;
+    }
+    family
+}
+
+/// Ends the processes that a process has started.
+fn end_children(pid: Pid) {
+    let mut system = System::new();
+    for child in &family(pid, &mut system)[1..] {
+        system.process(*child).map(|child| child.kill());
+    }
 }
 
 /// A process that is ended when this is dropped.
@@ -192,6 +215,9 @@ struct Guarded(Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            end_children(Pid::from_u32(self.0.id()));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -215,7 +241,10 @@ pub fn receive() -> io::Result<String> {
     if let (Some(time), Some(memory)) = (number(time), number(memory)) {
         enforce(Duration::from_millis(time) + PATIENCE, memory + memory / 8);
     }
-    lifeline::watch(input, || remove(folder.map(PathBuf::from)));
+    lifeline::watch(input, || {
+        let _ = sysinfo::get_current_pid().map(end_children);
+        remove(folder.map(PathBuf::from));
+    });
     Ok(line)
 }
 
@@ -227,6 +256,7 @@ fn enforce(time: Duration, most: u64) {
         while start.elapsed() < time && memory.bytes() <= most {
             thread::sleep(LOOK_AT_ITSELF_EVERY);
         }
+        end_children(pid);
         process::exit(1);
     });
 }

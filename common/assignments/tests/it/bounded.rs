@@ -192,3 +192,28 @@ fn a_process_that_nobody_ends_ends_by_its_bounds() {
         assert_eq!(process.wait().unwrap().code(), Some(1));
     }
 }
+
+/// As the compiler does that a process starts.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_process_has_started_counts_as_a_part_of_it_and_ends_with_it() {
+    use assignments::bounded::Stopped;
+    use std::sync::atomic::AtomicBool;
+    let (time, memory) = (Duration::from_secs(2), 256 << 20);
+    for (time, script, stopped) in [
+        (time, "sleep 600 & echo $! > pid; wait", Stopped::Time(time)),
+        // One line of a gigabyte, of which `tail` keeps the end: all of it.
+        (
+            Duration::from_secs(60),
+            "head -c 1000000000 /dev/zero | tail -n 1 > kept & echo $! > pid; wait",
+            Stopped::Memory(memory),
+        ),
+    ] {
+        let task = Task::new(Bounds { time, memory, output: 1 << 20 }).unwrap();
+        let mut command = task.command("sh");
+        command.args(["-c", script]).current_dir(task.folder());
+        assert_eq!(task.run(command, "", &AtomicBool::new(false)).unwrap(), Err(stopped), "{script}");
+        let pid: Pid = fs::read_to_string(task.folder().join("pid")).unwrap().trim().parse().unwrap();
+        assert!(comes(10, || !runs(pid)), "{script}: {pid} still runs");
+    }
+}
