@@ -75,12 +75,13 @@ const DIRECTIVES: [&str; 10] =
     ["define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning"];
 
 /// Text that may appear nowhere, not even in a comment, and why.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 9] = [
     ("%:", "is another spelling of `#`"),
     ("??=", "is another spelling of `#`"),
     ("??/", "is another spelling of `\\`"),
     ("\\u", "is another spelling of a character"),
     ("\\U", "is another spelling of a character"),
+    ("\\N", "is another spelling of a character"),
     ("__has_", "asks which files there are"),
     ("_Pragma", "is another spelling of `#pragma`"),
     ("__pragma", "is another spelling of `#pragma`"),
@@ -204,6 +205,16 @@ mod tests {
             "#if __has_include(\"/etc/passwd\")\n#endif",
             "#if __h\\\nas_embed(\"/etc/passwd\")\n#endif",
             "#if __\\u0068as_include(\"/etc/passwd\")\n#endif",
+            "#if __\\N{LATIN SMALL LETTER H}as_include(\"/etc/passwd\")\n#endif",
+            "const char s[] = {\n#embed \"/etc/passwd\" limit(9)\n};",
+            "#include_next </etc/passwd>",
+            "#include __has_embed(\"/etc/passwd\")",
+            "#pragma clang module load x",
+            "#pragma clang module import x",
+            "#pragma include_alias(<mma.h>, \"/etc/passwd\")",
+            "#pragma push_macro(\"x\")",
+            "#elifdef X\n",
+            "#assert x(y)",
             "\x0b#include \"x\"",
             "\x0c#include \"x\"",
             "#\x0binclude \"x\"",

@@ -12,7 +12,7 @@ use common::Device;
 use common::testing::planted::compiler;
 
 /// The body of the kernel, and the lines before it.
-const BODIES: [(&str, &str, &str); 21] = [
+const BODIES: [(&str, &str, &str); 22] = [
     ("endless", "", "for (;;) { c[0] = a[0]; }"),
     ("endless_volatile", "", "volatile int x = 1; while (x) {}"),
     (
@@ -36,6 +36,7 @@ const BODIES: [(&str, &str, &str); 21] = [
         "asm volatile(\".file 1 \\\"/etc/passwd\\\"\\n.loc 1 1 0\\nld.global.u32 %0, [0];\" : \"=r\"(*(unsigned *)c));",
     ),
     ("asm_include", "", "asm volatile(\".include \\\"/etc/passwd\\\";\");"),
+    ("asm_bytes", "", "asm volatile(\".incbin \\\"/etc/passwd\\\";\");"),
     ("asm_text", "", "asm volatile(\"this is no instruction;\");"),
     (
         "prints",
@@ -57,7 +58,7 @@ const BODIES: [(&str, &str, &str); 21] = [
 ];
 
 /// Lines placed before a solution.
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 28] = [
     ("include", "#include \"/etc/passwd\"\n"),
     ("include_spliced", "#incl\\\nude </etc/passwd>\n"),
     ("include_spliced_with_blanks", "#incl\\ \t\nude </etc/passwd>\n"),
@@ -75,6 +76,8 @@ const FILES: [(&str, &str); 26] = [
     ("include_macro", "#define F \"/etc/passwd\"\n#include F\n"),
     ("include_itself", "#include __FILE__\n"),
     ("include_up", "#include <../../../../../../../../../../../../etc/passwd>\n"),
+    ("include_next", "#include_next </etc/passwd>\n"),
+    ("module", "#pragma clang module import passwd\n"),
     ("import", "import \"/etc/passwd\";\n"),
     ("embed", "__device__ const char s[] = {\n#embed \"/etc/passwd\"\n};\n"),
     ("asks_for_file", "#if __has_include(\"/etc/passwd\")\n#error root: is there\n#endif\n"),
