@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use common::compile;
 
 use crate::bounded::{self, Bounds, Task};
 use crate::isolation::Isolation;
@@ -22,7 +23,7 @@ const OUTPUT: u64 = 4 << 20;
 /// Runs a job with `program`, this very command, isolated or not. `keep` lets the compiled kernel stay in the cache.
 ///
 /// # Errors
-/// If no process can be started, NVRTC is absent, or the exercise itself is at fault.
+/// If no process can be started, there is no compiler, or the exercise itself is at fault.
 pub fn run(program: &Path, isolation: Option<&Isolation>, job: &Job, time: Duration, keep: bool) -> Result<Outcome> {
     let task = Task::new(Bounds { time, memory: MEMORY, output: OUTPUT }).context("no temporary folder can be made")?;
     let task = task.isolated(isolation.cloned());
@@ -66,6 +67,9 @@ pub fn answer() -> Result<()> {
 }
 
 fn perform(job: &Job) -> Result<Outcome> {
+    if let Some(compiler) = &job.compiler {
+        compile::choose(compiler.parse()?);
+    }
     if let Some(request) = &job.gpu {
         return gpu::run(job, request);
     }

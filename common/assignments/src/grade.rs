@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use common::compile::gate::{self, Guest};
+use common::compile::{self, CompilerName};
 use common::device::DeviceChoice;
 use serde::Serialize;
 
@@ -31,6 +32,8 @@ pub struct Grader {
     pub isolation: Option<Isolation>,
     /// The GPU that kernels run on too, after the simulator.
     pub gpu: Option<DeviceChoice>,
+    /// The compiler, by default the one that this process was told to use; the usual one if `None`.
+    pub compiler: Option<CompilerName>,
     /// Costs of solutions, by folder.
     solutions: Mutex<HashMap<PathBuf, BTreeMap<Count, u64>>>,
     /// Times of solutions on the GPU, by folder.
@@ -127,6 +130,7 @@ impl Grader {
             time: child::TIME,
             isolation: None,
             gpu: None,
+            compiler: compile::chosen(),
             solutions: Mutex::default(),
             times: Mutex::default(),
             alone: Mutex::default(),
@@ -136,7 +140,7 @@ impl Grader {
     /// Grades a file as a submission for an exercise.
     ///
     /// # Errors
-    /// If the file cannot be read, the exercise is at fault, or NVRTC is absent.
+    /// If the file cannot be read, the exercise is at fault, or there is no compiler.
     pub fn grade(&self, exercise: &Exercise, file: &Path) -> Result<Verdict> {
         match read(file)? {
             Ok(text) => self.judge(exercise, &text),
@@ -147,7 +151,7 @@ impl Grader {
     /// Grades a text as a submission for an exercise.
     ///
     /// # Errors
-    /// If the exercise is at fault, or NVRTC is absent.
+    /// If the exercise is at fault, or there is no compiler.
     pub fn judge(&self, exercise: &Exercise, text: &str) -> Result<Verdict> {
         if let Some(refusal) = refusal(text, exercise) {
             return Ok(self.nothing(exercise, refusal));
@@ -247,6 +251,7 @@ impl Grader {
             seed: self.seed,
             show: None,
             gpu: None,
+            compiler: self.compiler.map(|compiler| compiler.as_str().to_owned()),
         }
     }
 

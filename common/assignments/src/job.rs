@@ -35,6 +35,9 @@ pub struct Job {
     /// The GPU to run on, in place of the simulator.
     #[serde(default)]
     pub gpu: Option<GpuRequest>,
+    /// Name of the compiler; the usual one if `None`.
+    #[serde(default)]
+    pub compiler: Option<String>,
 }
 
 impl Job {

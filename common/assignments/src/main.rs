@@ -13,6 +13,7 @@ use command::bench::BenchArgs;
 use command::grade::GradeArgs;
 use command::show::ShowArgs;
 use command::submissions::SubmissionsArgs;
+use common::compile::{self, CompilerName};
 use common::device::DeviceChoice;
 
 /// Exercises that check and grade themselves on your machine, without a GPU.
@@ -27,7 +28,7 @@ To begin:
     cargo run -p assignments -- watch      check it whenever you save
     cargo run -p assignments -- hint       a hint, then another
 
-Kernels are compiled by NVRTC; where it is missing, `check` prints the command that installs it. The exit status is 0 if all is well, 1 if an \
+Kernels are compiled by NVRTC, on macOS by clang; where it is missing, `check` prints the command that installs it. The exit status is 0 if all is well, 1 if an \
                   exercise does not pass, and 2 if a command fails."
 )]
 struct Args {
@@ -39,6 +40,9 @@ struct Args {
     /// Run kernels on a GPU too: auto (if there is one), sim, cuda or cuda:N [default: sim; auto for bench]
     #[arg(long, env = "WARP_DEVICE", global = true, hide_env_values = true, value_parser = device)]
     device: Option<DeviceChoice>,
+    /// Compile kernels with nvrtc or clang [default: WARP_COMPILER, else nvrtc, or clang where it is absent]
+    #[arg(long, global = true, value_name = "NAME")]
+    compiler: Option<CompilerName>,
 }
 
 /// An empty `WARP_DEVICE` counts as unset.
@@ -132,6 +136,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
+    if let Some(compiler) = args.compiler {
+        compile::choose(compiler);
+    }
     match &args.command {
         Command::RunJob => return child::answer(),
         Command::Author { path, mutants } => return command::author::run(path, *mutants, args.seed, shell),

@@ -65,7 +65,8 @@ impl Store {
     pub fn open(root: &Path, program: &Path, gpu: Option<DeviceChoice>) -> Store {
         let about = std::fs::metadata(program).ok();
         let built = about.as_ref().and_then(|about| about.modified().ok());
-        let program = format!("{gpu:?} {built:?} {:?}", about.map(|about| about.len()));
+        let compiler = common::compile::compiler_name().ok();
+        let program = format!("{gpu:?} {compiler:?} {built:?} {:?}", about.map(|about| about.len()));
         let folder = folder(root, common::compile::directory());
         Store { keeps: takes_files(&folder), folder, program, writing: Mutex::new(()) }
     }

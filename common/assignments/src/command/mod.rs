@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ::bench::command::{Failure, say};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
 use assignments::isolation::Isolation;
@@ -180,8 +180,7 @@ pub(crate) fn program() -> Result<PathBuf> {
 /// # Errors
 /// If they cannot; the message says what to install.
 pub(crate) fn compiler() -> Result<()> {
-    compile::compiler_name().context("exercises have to be compiled")?;
-    Ok(())
+    compile::compiler_name().map(drop).map_err(|missing| anyhow!("exercises have to be compiled, and {missing}"))
 }
 
 impl From<anyhow::Error> for Ended {

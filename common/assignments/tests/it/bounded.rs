@@ -39,6 +39,7 @@ fn endless(guard: &Exercise) -> Job {
         seed: 1,
         show: None,
         gpu: None,
+        compiler: None,
     }
 }
 

@@ -243,7 +243,7 @@ fn reset_finds_the_skeleton_in_the_history() {
     assert_eq!(fs::read(file(&dir, "exercise.cu")).unwrap(), skeleton);
 }
 
-/// The library may be anywhere that the system searches, so this is for machines that have it in an environment only.
+/// A compiler may be anywhere that the system searches, so this is for machines that have it in an environment only.
 #[test]
 fn without_a_compiler_the_command_says_what_to_install() {
     let dir = checkout();
@@ -252,15 +252,15 @@ fn without_a_compiler_the_command_says_what_to_install() {
         for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PATH", "CUDA_HOME", "LD_LIBRARY_PATH"] {
             command.env_remove(name);
         }
-        let output = command.env("PATH", "").output().unwrap();
+        let output = command.env("PATH", "").env("HOME", dir.path()).output().unwrap();
         (output.status.code().unwrap(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
     let (status, text) = bare(&["check", "guard"]);
-    if !text.contains("NVRTC") {
-        return println!("skipped: NVRTC is installed system-wide");
+    if !text.contains("cannot be used") {
+        return println!("skipped: a compiler is installed system-wide");
     }
     assert_eq!(status, 2);
-    assert!(text.contains("pip install \"cuda-toolkit"), "{text}");
+    assert!(text.contains("exercises have to be compiled, and ") && text.contains("pip install"), "{text}");
     let (status, text) = bare(&["list"]);
     assert_eq!(status, 0);
     assert!(text.contains("transpose") && text.contains("pip install"), "{text}");

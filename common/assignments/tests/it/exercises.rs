@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
+use assignments::exercise::Exercise;
 use assignments::grade::{Grader, author, judge_mutant};
 use assignments::{exercise, mutants, store};
 use common::Device;
-use common::testing::planted::compiler;
+use common::compile::CompilerName;
+use common::testing::planted::{clang, compiler};
 use rayon::prelude::*;
 
 /// Wrong files of an exercise that a run takes.
@@ -83,4 +85,30 @@ fn exercises_need_the_compiler_and_no_header() {
         let includes = texts.iter().any(|text| text.contains("#include"));
         assert!(!includes, "{}: CUDA's headers are not installed with NVRTC", exercise.id);
     }
+}
+
+/// A class's budgets are multiples of costs by NVRTC; its members may have clang, which takes other instructions for the same text.
+#[test]
+fn solutions_by_clang_are_within_the_budgets_of_a_class() {
+    let test = "solutions_by_clang_are_within_the_budgets_of_a_class";
+    if !clang(test) || !compiler(&Device::sim(), test) {
+        return;
+    }
+    let nowhere = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let exercises = exercise::all(root).unwrap();
+    let nvrtc = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), None);
+    let mut clang = Grader::new(nvrtc.program.clone(), Some(nvrtc.seed));
+    clang.compiler = Some(CompilerName::Clang);
+    let bad: Vec<String> = exercises
+        .par_iter()
+        .filter_map(|exercise| {
+            let costs = nvrtc.solution(exercise).unwrap();
+            let solution = std::fs::read_to_string(exercise.file("solution.cu")).unwrap();
+            let class = Exercise { costs, dir: nowhere.path().to_owned(), ..exercise.clone() };
+            let verdict = clang.judge(&class, &solution).unwrap();
+            (!verdict.passed()).then(|| verdict.to_string())
+        })
+        .collect();
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
