@@ -261,7 +261,7 @@ fn beyond_clang(current: &Current) -> Option<&'static str> {
     [
         ("#include <", "CUDA's headers"),
         ("__cluster_dims__", "clang 19 has no attribute for clusters"),
-        ("wgmma", "clang 19 prints a bool among the operands of asm as -1"),
+        ("wgmma", "its headers have wgmma, whose bool operands clang 19 prints as -1"),
     ]
     .into_iter()
     .find_map(|(word, why)| has(word).then_some(why))
