@@ -76,7 +76,7 @@ fn bytes(argument: &Argument) -> u64 {
         Argument::Input(tensor) => tensor.num_bytes() as u64,
         Argument::Output(output) => {
             let times = if output.before.is_some() { 2 } else { 1 };
-            (times * output.shape.iter().product::<usize>() * output.element.size()) as u64
+            (times * output.axes.count() * output.element.size()) as u64
         }
         Argument::U32(_) | Argument::I32(_) | Argument::F32(_) => 0,
     }

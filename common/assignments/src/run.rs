@@ -128,7 +128,7 @@ impl Given {
                 let buffer = match &output.before {
                     Some(values) => values.to_device(device)?,
                     // Poisoned.
-                    None => Tensor::empty_of(device, &output.shape, output.element, MemoryFormat::Nchw)?,
+                    None => Tensor::empty_of(device, &output.axes.shape(), output.element, MemoryFormat::Nchw)?,
                 };
                 Given::Output { output, buffer }
             }
@@ -235,15 +235,6 @@ pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<C
 }
 
 fn compare(actual: &[f64], output: &Output) -> Option<String> {
-    let place = |first: usize| {
-        let mut rest = first;
-        let mut indices: Vec<String> = Vec::new();
-        for &extent in output.shape.iter().rev() {
-            indices.insert(0, (rest % extent).to_string());
-            rest /= extent;
-        }
-        format!("[{}]", indices.join("]["))
-    };
     let count = actual.len();
     match check::compare(actual, &output.expected, output.tolerance).err()? {
         Mismatch::Values { wrong, first, actual, expected, .. } => {
@@ -258,7 +249,7 @@ fn compare(actual: &[f64], output: &Output) -> Option<String> {
                 (true, None) => "nothing was written there".to_owned(),
                 _ => format!("got {}", shown(actual)),
             };
-            let (place, expected) = (place(first), shown(expected));
+            let (place, expected) = (output.axes.place(first), shown(expected));
             Some(format!("{wrong} of {count} values are wrong; the first at {place}: expected {expected}, {got}"))
         }
         other => Some(other.to_string()),

@@ -95,7 +95,7 @@ fn observed(
             Argument::Output(output) => match &output.before {
                 Some(values) => Arg::from(written(&device, name, &bytes(values)?)?),
                 None => {
-                    let poison = vec![0xff; output.shape.iter().product::<usize>() * output.element.size()];
+                    let poison = vec![0xff; output.axes.count() * output.element.size()];
                     Arg::from(written(&device, name, &poison)?)
                 }
             },

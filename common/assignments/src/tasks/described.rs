@@ -6,7 +6,7 @@ use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::{Argument, Case, Output, Reference, Setup, Sizes};
+use super::{Argument, Axes, Case, Output, Reference, Setup, Sizes};
 use crate::arithmetic;
 
 /// Maximum number of elements of all arrays together.
@@ -37,6 +37,17 @@ pub enum Term {
     Number(u64),
     /// To be worked out.
     Text(String),
+}
+
+impl Term {
+    /// The name of an axis of this extent, the one at `at` from the outermost on: `row` for `rows`, else a letter.
+    fn axis(&self, at: usize) -> String {
+        let is_name = |text: &str| text.len() > 1 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match self {
+            Term::Text(text) if is_name(text) => text.strip_suffix('s').unwrap_or(text).to_owned(),
+            _ => ('i'..='z').nth(at).unwrap_or('z').to_string(),
+        }
+    }
 }
 
 /// A parameter of the kernel.
@@ -168,10 +179,11 @@ impl Parameter {
                 Argument::Input(values(case, &extents(shape)?, *element, range.unwrap_or(RANGE), index)?)
             }
             Parameter::Output { shape, element, tolerance, before } => {
-                let (shape, element) = (extents(shape)?, *element);
-                let before = before.map(|range| values(case, &shape, element, range, index)).transpose()?;
+                let axes: Axes = (0..).zip(shape).map(|(at, term)| term.axis(at)).zip(extents(shape)?).collect();
+                let element = *element;
+                let before = before.map(|range| values(case, &axes.shape(), element, range, index)).transpose()?;
                 let tolerance = Tolerance::absolute(*tolerance);
-                Argument::Output(Output { before, element, shape, expected: Vec::new(), tolerance })
+                Argument::Output(Output { before, element, axes, expected: Vec::new(), tolerance })
             }
             Parameter::U32(term) => Argument::U32(number(term)? as u32),
             Parameter::I32(term) => Argument::I32(number(term)? as i32),

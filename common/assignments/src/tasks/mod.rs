@@ -1,5 +1,6 @@
 //! Inputs and expected outputs of each exercise's kernel.
 
+mod axes;
 mod described;
 mod phase1;
 mod phase2;
@@ -19,6 +20,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+pub use axes::Axes;
 pub use described::{Description, Parameter, Term};
 pub use reference::Reference;
 
@@ -158,8 +160,8 @@ pub struct Output {
     pub before: Option<Tensor>,
     /// The type of a value.
     pub element: ElementType,
-    /// The shape, to name indices by.
-    pub shape: Vec<usize>,
+    /// The names and extents of the axes.
+    pub axes: Axes,
     /// The reference's values.
     pub expected: Vec<f64>,
     /// Tolerance of a value.
@@ -168,19 +170,24 @@ pub struct Output {
 
 impl Argument {
     /// An output of f32, poisoned before.
-    pub fn written(shape: &[usize], expected: Vec<f64>, tolerance: Tolerance) -> Argument {
-        Argument::written_as(ElementType::F32, shape, expected, tolerance)
+    pub fn written(axes: impl Into<Axes>, expected: Vec<f64>, tolerance: Tolerance) -> Argument {
+        Argument::written_as(ElementType::F32, axes, expected, tolerance)
     }
 
     /// An output of another type, poisoned before.
-    pub fn written_as(element: ElementType, shape: &[usize], expected: Vec<f64>, tolerance: Tolerance) -> Argument {
-        Argument::Output(Output { before: None, element, shape: shape.to_vec(), expected, tolerance })
+    pub fn written_as(
+        element: ElementType,
+        axes: impl Into<Axes>,
+        expected: Vec<f64>,
+        tolerance: Tolerance,
+    ) -> Argument {
+        Argument::Output(Output { before: None, element, axes: axes.into(), expected, tolerance })
     }
 
     /// Values that the kernel reads and changes.
-    pub fn updated(before: Tensor, expected: Vec<f64>, tolerance: Tolerance) -> Argument {
-        let (element, shape) = (before.element_type(), before.shape().to_vec());
-        Argument::Output(Output { before: Some(before), element, shape, expected, tolerance })
+    pub fn updated(axes: impl Into<Axes>, before: Tensor, expected: Vec<f64>, tolerance: Tolerance) -> Argument {
+        let element = before.element_type();
+        Argument::Output(Output { before: Some(before), element, axes: axes.into(), expected, tolerance })
     }
 
     /// A count, as `unsigned`.
@@ -204,8 +211,12 @@ pub(crate) fn make(task: &Task, case: &Case<'_>) -> Result<Setup> {
     let setup = make(case)?;
     for argument in &setup.args {
         if let Argument::Output(output) = argument {
-            let (count, values) = (output.shape.iter().product::<usize>(), output.expected.len());
-            ensure!(count == values, "task `{name}`: {values} values are expected in the shape {:?}", output.shape);
+            let (count, values) = (output.axes.count(), output.expected.len());
+            ensure!(
+                count == values,
+                "task `{name}`: {values} values are expected in the shape {:?}",
+                output.axes.shape()
+            );
         }
     }
     Ok(setup)

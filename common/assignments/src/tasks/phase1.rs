@@ -5,7 +5,7 @@ use common::check::Tolerance;
 use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
 
-use super::{Argument, Case, Make, Setup, grid};
+use super::{Argument, Axes, Case, Make, Setup, grid};
 
 pub(super) const TASKS: &[(&str, Make)] = &[
     ("vector_add", vector_add),
@@ -27,7 +27,7 @@ fn vector_add(case: &Case<'_>) -> Result<Setup> {
     let (a, b) = (case.values(&[n], 0), case.values(&[n], 1));
     // One addition, rounded once: the same bits.
     let expected = a.as_slice()?.iter().zip(b.as_slice()?).map(|(a, b)| f64::from(a + b)).collect();
-    let out = Argument::written(&[n], expected, Tolerance::exact());
+    let out = Argument::written([("element", n)], expected, Tolerance::exact());
     let args = vec![Argument::Input(a), Argument::Input(b), out, Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n as u32, 256) })
 }
@@ -39,7 +39,7 @@ fn saxpy(case: &Case<'_>) -> Result<Setup> {
     let sum = |(&x, &y): (&f32, &f32)| f64::from(FACTOR) * f64::from(x) + f64::from(y);
     let expected = x.as_slice()?.iter().zip(y.as_slice()?).map(sum).collect();
     // A product and a sum, fused or not, of values below 1.
-    let y = Argument::updated(y, expected, Tolerance::elementwise(2, 2.0));
+    let y = Argument::updated([("element", n)], y, expected, Tolerance::elementwise(2, 2.0));
     let args = vec![Argument::F32(FACTOR), Argument::Input(x), y, Argument::count(n)];
     // The grid does not grow with n.
     Ok(Setup { args, launch: grid([3, 1, 1], [128, 1, 1]) })
@@ -56,7 +56,7 @@ fn add_row(case: &Case<'_>) -> Result<Setup> {
     // One addition, rounded once.
     let bias_of = bias.as_slice()?.iter().cycle();
     let expected = x.as_slice()?.iter().zip(bias_of).map(|(x, bias)| f64::from(x + bias)).collect();
-    let y = Argument::written(&[rows, columns], expected, Tolerance::exact());
+    let y = Argument::written([("row", rows), ("column", columns)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), Argument::Input(bias), y, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: elements(rows, columns) })
 }
@@ -71,7 +71,7 @@ fn crop(case: &Case<'_>) -> Result<Setup> {
     let pixels = image.as_slice()?;
     let row = |row: usize| &pixels[(TOP + row) * pitch + LEFT..][..columns];
     let expected = (0..rows).flat_map(row).map(|&x| f64::from(x)).collect();
-    let window = Argument::written(&[rows, columns], expected, Tolerance::exact());
+    let window = Argument::written([("row", rows), ("column", columns)], expected, Tolerance::exact());
     let sizes = [pitch, TOP, LEFT, rows, columns].map(Argument::count);
     let args = [Argument::Input(image), window].into_iter().chain(sizes).collect();
     Ok(Setup { args, launch: elements(rows, columns) })
@@ -82,7 +82,7 @@ fn split(case: &Case<'_>) -> Result<Setup> {
     let points = case.values(&[n, 3], 0);
     let component = |which: usize| {
         let values = points.as_slice()?.iter().skip(which).step_by(3).map(|&x| f64::from(x)).collect();
-        Ok::<_, anyhow::Error>(Argument::written(&[n], values, Tolerance::exact()))
+        Ok::<_, anyhow::Error>(Argument::written([("element", n)], values, Tolerance::exact()))
     };
     let components = [component(0)?, component(1)?, component(2)?];
     let args = [Argument::Input(points)].into_iter().chain(components).chain([Argument::count(n)]).collect();
@@ -97,7 +97,7 @@ fn difference(case: &Case<'_>) -> Result<Setup> {
         row.iter().zip(left).map(|(x, left)| f64::from(x - left)).collect::<Vec<_>>()
     };
     let expected = x.as_slice()?.chunks(columns).flat_map(of_row).collect();
-    let y = Argument::written(&[rows, columns], expected, Tolerance::exact());
+    let y = Argument::written([("row", rows), ("column", columns)], expected, Tolerance::exact());
     Ok(Setup { args: vec![Argument::Input(x), y, Argument::count(columns)], launch: grid([rows, 1, 1], [256, 1, 1]) })
 }
 
@@ -115,7 +115,7 @@ fn sums(case: &Case<'_>, run: usize) -> Result<Setup> {
     let x = case.values(&[n], 0);
     let sum = |values: &[f32]| values.iter().map(|&x| f64::from(x)).sum();
     let expected: Vec<f64> = x.as_slice()?.chunks(run).map(sum).collect();
-    let sums = Argument::written(&[expected.len()], expected, Tolerance::dot(run, run as f64));
+    let sums = Argument::written([("block", expected.len())], expected, Tolerance::dot(run, run as f64));
     let args = vec![Argument::Input(x), sums, Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n as u32, run as u32) })
 }
@@ -125,7 +125,7 @@ fn ranks(case: &Case<'_>) -> Result<Setup> {
     let x = case.values(&[n], 0);
     let values = x.as_slice()?;
     let expected = values.iter().map(|x| values.iter().filter(|other| *other < x).count() as f64).collect();
-    let ranks = Argument::written_as(ElementType::I32, &[n], expected, Tolerance::exact());
+    let ranks = Argument::written_as(ElementType::I32, [("element", n)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), ranks, Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n as u32, 128) })
 }
@@ -134,7 +134,7 @@ fn frame(case: &Case<'_>) -> Result<Setup> {
     let (start, n) = (case.size("start")?, case.size("n")?);
     let x = case.values(&[start + n + 8], 0);
     let expected = x.as_slice()?[start..start + n].iter().map(|&x| f64::from(x)).collect();
-    let y = Argument::written(&[n], expected, Tolerance::exact());
+    let y = Argument::written([("element", n)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), y, Argument::count(start), Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n.div_ceil(4) as u32, 256) })
 }
@@ -147,7 +147,7 @@ fn count_above(case: &Case<'_>) -> Result<Setup> {
     let above = x.as_slice()?.iter().filter(|&&x| x > threshold).count();
     let before = 7;
     let count = Tensor::of(&[1], vec![before])?;
-    let count = Argument::updated(count, vec![f64::from(before) + above as f64], Tolerance::exact());
+    let count = Argument::updated(Axes::default(), count, vec![f64::from(before) + above as f64], Tolerance::exact());
     let args = vec![Argument::Input(x), Argument::F32(threshold), count, Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n as u32, 256) })
 }
@@ -158,7 +158,7 @@ fn scale_rows(case: &Case<'_>) -> Result<Setup> {
     // One product, rounded once.
     let scaled = |(row, &factor): (&[f32], &f32)| row.iter().map(|x| f64::from(factor * x)).collect::<Vec<_>>();
     let expected = x.as_slice()?.chunks(columns).zip(factors.as_slice()?).flat_map(scaled).collect();
-    let y = Argument::written(&[rows, columns], expected, Tolerance::exact());
+    let y = Argument::written([("row", rows), ("column", columns)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), Argument::Input(factors), y, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: LaunchConfig::linear(rows.max(columns) as u32, 128) })
 }

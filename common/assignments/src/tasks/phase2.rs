@@ -25,7 +25,11 @@ pub(super) const TASKS: &[(&str, Make)] = &[
 pub(super) fn transpose(case: &Case<'_>) -> Result<Setup> {
     let (rows, columns) = (case.size("rows")?, case.size("columns")?);
     let x = case.values(&[1, rows, columns], 0);
-    let y = Argument::written(&[columns, rows], reference::transpose(&x)?.to_f64()?, Tolerance::exact());
+    let y = Argument::written(
+        [("row", columns), ("column", rows)],
+        reference::transpose(&x)?.to_f64()?,
+        Tolerance::exact(),
+    );
     let args = vec![Argument::Input(x), y, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: grid([columns.div_ceil(32), rows.div_ceil(32), 1], [32, 8, 1]) })
 }
@@ -44,7 +48,7 @@ fn product(case: &Case<'_>, tile: usize, threads: [u32; 3]) -> Result<Setup> {
     let (a, b) = (case.values(&[m, k], 0), case.values(&[k, n], 1));
     let c = reference::matmul(a.as_slice()?, b.as_slice()?, m, n, k)?;
     let tolerance = c.tolerance();
-    let c = Argument::written(&[m, n], c.values, tolerance);
+    let c = Argument::written([("row", m), ("column", n)], c.values, tolerance);
     let sizes = [m, n, k].map(Argument::count);
     let args = [Argument::Input(a), Argument::Input(b), c].into_iter().chain(sizes).collect();
     Ok(Setup { args, launch: grid([n.div_ceil(tile), m.div_ceil(tile), 1], threads) })
@@ -57,7 +61,7 @@ fn row_max(case: &Case<'_>) -> Result<Setup> {
     let most = |row: &[f32]| f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     let expected = x.chunks_exact(columns).map(most).collect();
     let x = Argument::Input(Tensor::from_vec(&[rows, columns], x)?);
-    let y = Argument::written(&[rows], expected, Tolerance::exact());
+    let y = Argument::written([("row", rows)], expected, Tolerance::exact());
     // A warp per row.
     let args = vec![x, y, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows.div_ceil(4), 1, 1], [128, 1, 1]) })
@@ -69,7 +73,7 @@ fn row_sum(case: &Case<'_>) -> Result<Setup> {
     // The sums: a product with a column of ones.
     let sums = reference::matmul(x.as_slice()?, &vec![1.0; columns], rows, 1, columns)?;
     let tolerance = sums.tolerance();
-    let y = Argument::written(&[rows], sums.values, tolerance);
+    let y = Argument::written([("row", rows)], sums.values, tolerance);
     let args = vec![Argument::Input(x), y, Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows, 1, 1], [256, 1, 1]) })
 }
@@ -80,7 +84,7 @@ fn linear_vector(case: &Case<'_>) -> Result<Setup> {
         (case.values(&[1, inputs], 0), case.values(&[outputs, inputs], 1), case.values(&[outputs], 2));
     let y = reference::linear_relu(&x, &weight, &bias)?;
     let tolerance = y.tolerance();
-    let y = Argument::written(&[outputs], y.values, tolerance);
+    let y = Argument::written([("output", outputs)], y.values, tolerance);
     let inputs = [weight, x, bias].map(Argument::Input).into_iter().chain([y, Argument::count(inputs)]);
     let args = inputs.chain([Argument::count(outputs)]).collect();
     // A warp per output.
@@ -99,7 +103,7 @@ fn row_scan(case: &Case<'_>) -> Result<Setup> {
         }
     }
     // Sums of up to `columns` values below 1.
-    let y = Argument::written(&[rows, columns], expected, Tolerance::dot(columns, columns as f64));
+    let y = Argument::written([("row", rows), ("column", columns)], expected, Tolerance::dot(columns, columns as f64));
     let args = vec![Argument::Input(x), y, Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows, 1, 1], [256, 1, 1]) })
 }
@@ -115,7 +119,8 @@ fn histogram(case: &Case<'_>) -> Result<Setup> {
     for &bin in &bins {
         expected[bin as usize] += 1.0;
     }
-    let counts = Argument::updated(Tensor::of(&[BINS], vec![0i32; BINS])?, expected, Tolerance::exact());
+    let counts =
+        Argument::updated([("bin", BINS)], Tensor::of(&[BINS], vec![0i32; BINS])?, expected, Tolerance::exact());
     let args = vec![Argument::Input(Tensor::of(&[n], bins)?), counts, Argument::count(n)];
     // The grid does not grow with n.
     Ok(Setup { args, launch: grid([4, 1, 1], [256, 1, 1]) })
@@ -138,7 +143,7 @@ fn im2col(case: &Case<'_>) -> Result<Setup> {
         let inside = (1..=height).contains(&y) && (1..=width).contains(&x);
         patches.push(if inside { values[(c * height + y - 1) * width + x - 1] } else { 0.0 });
     }
-    let patches = Argument::written(&[rows, pixels], patches, Tolerance::exact());
+    let patches = Argument::written([("row", rows), ("pixel", pixels)], patches, Tolerance::exact());
     let args = [Argument::Input(image), patches].into_iter().chain(sizes.into_iter().map(Argument::count)).collect();
     Ok(Setup { args, launch: grid([(rows * pixels).div_ceil(256), 1, 1], [256, 1, 1]) })
 }
@@ -148,7 +153,7 @@ fn conv_halo(case: &Case<'_>) -> Result<Setup> {
     let (x, weight) = (case.values(&[1, 1, height, width], 0), case.values(&[1, 1, 5, 5], 1));
     let y = reference::conv2d(&x, &weight, None, Conv2dParams::new(1, 2))?;
     let tolerance = y.tolerance();
-    let y = Argument::written(&[height, width], y.values, tolerance);
+    let y = Argument::written([("row", height), ("column", width)], y.values, tolerance);
     let args = vec![Argument::Input(x), Argument::Input(weight), y, Argument::count(height), Argument::count(width)];
     Ok(Setup { args, launch: grid([width.div_ceil(32), height.div_ceil(8), 1], [32, 8, 1]) })
 }
@@ -164,7 +169,11 @@ fn scale_shift(case: &Case<'_>) -> Result<Setup> {
     };
     let expected = values.iter().enumerate().map(expected).collect();
     // A product and a sum, fused or not, of values below 1.
-    let y = Argument::written(&[images, channels, plane], expected, Tolerance::elementwise(2, 2.0));
+    let y = Argument::written(
+        [("image", images), ("channel", channels), ("pixel", plane)],
+        expected,
+        Tolerance::elementwise(2, 2.0),
+    );
     let sizes = [channels, plane, n].map(Argument::count);
     let args = [Argument::Input(x), Argument::Input(of_channel), y].into_iter().chain(sizes).collect();
     Ok(Setup { args, launch: grid([n.div_ceil(4).div_ceil(256), 1, 1], [256, 1, 1]) })
@@ -181,8 +190,9 @@ fn row_statistics(case: &Case<'_>) -> Result<Setup> {
     let of_rows = reference::statistics(&x)?;
     // A lane's own values one by one, then five levels of a tree.
     let depth = columns.div_ceil(32) + 5;
-    let mean = Argument::written(&[rows], of_rows.mean.clone(), of_rows.mean_tolerance(depth));
-    let variance = Argument::written(&[rows], of_rows.variance.clone(), of_rows.variance_tolerance_merged(depth));
+    let mean = Argument::written([("row", rows)], of_rows.mean.clone(), of_rows.mean_tolerance(depth));
+    let variance =
+        Argument::written([("row", rows)], of_rows.variance.clone(), of_rows.variance_tolerance_merged(depth));
     let args = vec![Argument::Input(x), mean, variance, Argument::count(rows), Argument::count(columns)];
     // A warp per row.
     Ok(Setup { args, launch: grid([rows.div_ceil(4), 1, 1], [128, 1, 1]) })

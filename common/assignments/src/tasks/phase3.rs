@@ -41,7 +41,7 @@ fn max_pool(case: &Case<'_>) -> Result<Setup> {
     let [_, planes, height, width] = x.dims4()?;
     let y = reference::max_pool2d(&x, MaxPool2d { window: 3, stride: 2, padding: 1 })?;
     let [_, _, rows, columns] = y.dims4()?;
-    let y = Argument::written(&[planes, rows, columns], y.to_f64()?, Tolerance::exact());
+    let y = Argument::written([("plane", planes), ("row", rows), ("column", columns)], y.to_f64()?, Tolerance::exact());
     let args = vec![Argument::Input(x), y, Argument::count(height), Argument::count(width)];
     Ok(Setup { args, launch: grid([columns.div_ceil(32), rows.div_ceil(8), planes], [32, 8, 1]) })
 }
@@ -50,7 +50,7 @@ fn average_pool(case: &Case<'_>) -> Result<Setup> {
     let (planes, pixels) = (case.size("planes")?, case.size("pixels")?);
     let x = case.values(&[1, planes, pixels, 1], 0);
     let mean = reference::adaptive_avg_pool2d(&x, [1, 1])?;
-    let y = Argument::written(&[planes], mean.values.clone(), mean.tolerance());
+    let y = Argument::written([("plane", planes)], mean.values.clone(), mean.tolerance());
     let args = vec![Argument::Input(x), y, Argument::count(planes), Argument::count(pixels)];
     Ok(Setup { args, launch: grid([planes.div_ceil(4), 1, 1], WARPS) })
 }
@@ -59,7 +59,7 @@ fn softmax(case: &Case<'_>) -> Result<Setup> {
     let shape = [case.size("rows")?, case.size("columns")?];
     let x = case.logits(&shape)?;
     let expected = reference::softmax(&x)?;
-    let y = Argument::written(&shape, expected.values, expected.tolerance);
+    let y = Argument::written([("row", shape[0]), ("column", shape[1])], expected.values, expected.tolerance);
     let args = vec![Argument::Input(x), y, Argument::count(shape[0]), Argument::count(shape[1])];
     Ok(Setup { args, launch: grid([shape[0].div_ceil(4), 1, 1], WARPS) })
 }
@@ -69,7 +69,7 @@ fn layer_norm(case: &Case<'_>) -> Result<Setup> {
     let x: Vec<f32> = case.values(&shape, 0).as_slice()?.iter().map(|x| 1000.0 + x).collect();
     let (x, weight, bias) = (Tensor::from_vec(&shape, x)?, case.values(&[columns], 1), case.values(&[columns], 2));
     let expected = reference::layer_norm(&x, &LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 })?;
-    let y = Argument::written(&shape, expected.values, expected.tolerance);
+    let y = Argument::written([("row", rows), ("column", columns)], expected.values, expected.tolerance);
     let args = vec![Argument::Input(x), Argument::Input(weight), Argument::Input(bias), y, Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows, 1, 1], [128, 1, 1]) })
 }
@@ -78,7 +78,11 @@ fn upsample(case: &Case<'_>) -> Result<Setup> {
     let x = planes(case)?;
     let [_, planes, height, width] = x.dims4()?;
     let expected = reference::upsample_nearest(&x, 2)?.to_f64()?;
-    let y = Argument::written(&[planes, 2 * height, 2 * width], expected, Tolerance::exact());
+    let y = Argument::written(
+        [("plane", planes), ("row", 2 * height), ("column", 2 * width)],
+        expected,
+        Tolerance::exact(),
+    );
     let args = vec![Argument::Input(x), y, Argument::count(height), Argument::count(width)];
     Ok(Setup { args, launch: grid([width.div_ceil(32), height.div_ceil(8), planes], [32, 8, 1]) })
 }
@@ -101,7 +105,7 @@ fn scores(case: &Case<'_>) -> Result<Setup> {
     let expected = (0..heads * tokens * tokens).map(score).collect();
     // 32 products of values below 1, and the scale.
     let tolerance = Tolerance::dot(OF_HEAD + 1, OF_HEAD as f64 * f64::from(scale));
-    let s = Argument::written(&[heads, tokens, tokens], expected, tolerance);
+    let s = Argument::written([("head", heads), ("query", tokens), ("key", tokens)], expected, tolerance);
     let args = vec![Argument::Input(qkv), s, Argument::count(tokens), Argument::count(heads), Argument::F32(scale)];
     let tiles = tokens.div_ceil(16);
     Ok(Setup { args, launch: grid([tiles, tiles, heads], [16, 16, 1]) })
@@ -120,7 +124,7 @@ fn top5(case: &Case<'_>) -> Result<Setup> {
         order.into_iter().take(5).map(|column| column as f64).collect::<Vec<_>>()
     };
     let expected = logits.as_slice()?.chunks(columns).flat_map(best).collect();
-    let out = Argument::written_as(ElementType::I32, &[rows, 5], expected, Tolerance::exact());
+    let out = Argument::written_as(ElementType::I32, [("row", rows), ("place", 5)], expected, Tolerance::exact());
     let args = vec![Argument::Input(logits), out, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows.div_ceil(4), 1, 1], WARPS) })
 }
@@ -130,7 +134,7 @@ fn gelu(case: &Case<'_>) -> Result<Setup> {
     let x: Vec<f32> = case.values(&[n], 0).as_slice()?.iter().map(|x| 4.0 * x).collect();
     let x = Tensor::from_vec(&[n], x)?;
     let expected = reference::gelu(&x)?;
-    let args = vec![Argument::updated(x, expected.values, expected.tolerance), Argument::count(n)];
+    let args = vec![Argument::updated([("element", n)], x, expected.values, expected.tolerance), Argument::count(n)];
     // The grid does not grow with n.
     Ok(Setup { args, launch: grid([3, 1, 1], [128, 1, 1]) })
 }
@@ -140,7 +144,7 @@ fn timestep(case: &Case<'_>) -> Result<Setup> {
     let steps: Vec<f32> = case.values(&[batch], 0).as_slice()?.iter().map(|x| (500.0 + 500.0 * x).floor()).collect();
     let steps = Tensor::from_vec(&[batch], steps)?;
     let expected = reference::timestep_embedding(&steps, 2 * half)?;
-    let y = Argument::written(&[batch, 2 * half], expected.values, expected.tolerance);
+    let y = Argument::written([("row", batch), ("column", 2 * half)], expected.values, expected.tolerance);
     let args = vec![Argument::Input(steps), y, Argument::count(batch), Argument::count(half)];
     Ok(Setup { args, launch: LaunchConfig::linear((batch * half) as u32, 128) })
 }
@@ -154,7 +158,7 @@ fn split_channels(case: &Case<'_>) -> Result<Setup> {
         f64::from(values[row * pitch + 3 * column + channel])
     };
     let expected = (0..3 * height * width).map(pixel).collect();
-    let planes = Argument::written(&[3, height, width], expected, Tolerance::exact());
+    let planes = Argument::written([("channel", 3), ("row", height), ("column", width)], expected, Tolerance::exact());
     let sizes = [height, width, pitch].map(Argument::count);
     let args = [Argument::Input(frame), planes].into_iter().chain(sizes).collect();
     Ok(Setup { args, launch: grid([width.div_ceil(128), height, 1], [128, 1, 1]) })
@@ -167,7 +171,12 @@ fn add_channel(case: &Case<'_>) -> Result<Setup> {
     // One addition, rounded once: the same bits.
     let expected = values.iter().enumerate().map(|(i, y)| f64::from(y + more[i / pixels])).collect();
     let (v, n) = (Argument::Input(v), planes * pixels);
-    let args = vec![Argument::updated(y, expected, Tolerance::exact()), v, Argument::count(pixels), Argument::count(n)];
+    let args = vec![
+        Argument::updated([("plane", planes), ("pixel", pixels)], y, expected, Tolerance::exact()),
+        v,
+        Argument::count(pixels),
+        Argument::count(n),
+    ];
     Ok(Setup { args, launch: LaunchConfig::linear(n.div_ceil(4) as u32, 128) })
 }
 
@@ -190,7 +199,7 @@ fn diffusion_step(case: &Case<'_>) -> Result<Setup> {
         f64::from(if (clean - p).abs() <= threshold { blended } else { clean }.clamp(-1.0, 1.0))
     };
     let expected = noisy.as_slice()?.iter().zip(noise.as_slice()?).zip(previous.as_slice()?).map(step).collect();
-    let y = Argument::written(&[n], expected, Tolerance::exact());
+    let y = Argument::written([("element", n)], expected, Tolerance::exact());
     let inputs = [noisy, noise, previous].map(Argument::Input);
     let scalars = [noise_scale, signal_scale, weight, previous_weight, threshold].map(Argument::F32);
     let args = inputs.into_iter().chain([y]).chain(scalars).chain([Argument::count(n)]).collect();
@@ -202,7 +211,11 @@ fn adaptive_pool(case: &Case<'_>) -> Result<Setup> {
     let [_, planes, height, width] = x.dims4()?;
     let out = [case.size("out_height")?, case.size("out_width")?];
     let mean = reference::adaptive_avg_pool2d(&x, out)?;
-    let y = Argument::written(&[planes, out[0], out[1]], mean.values.clone(), mean.tolerance());
+    let y = Argument::written(
+        [("plane", planes), ("row", out[0]), ("column", out[1])],
+        mean.values.clone(),
+        mean.tolerance(),
+    );
     let sizes = [height, width, out[0], out[1]].map(Argument::count);
     let args = [Argument::Input(x), y].into_iter().chain(sizes).collect();
     Ok(Setup { args, launch: grid([out[1], out[0], planes], [32, 1, 1]) })
@@ -221,7 +234,7 @@ fn causal_softmax(case: &Case<'_>) -> Result<Setup> {
         tolerance.absolute = tolerance.absolute.max(weights.tolerance.absolute);
         tolerance.relative = tolerance.relative.max(weights.tolerance.relative);
     }
-    let y = Argument::written(&shape, expected, tolerance);
+    let y = Argument::written([("head", heads), ("row", tokens), ("column", tokens)], expected, tolerance);
     let args = vec![Argument::Input(scores), y, Argument::count(heads * tokens), Argument::count(tokens)];
     Ok(Setup { args, launch: grid([(heads * tokens).div_ceil(4), 1, 1], WARPS) })
 }
@@ -237,7 +250,11 @@ fn split_heads(case: &Case<'_>) -> Result<Setup> {
         f64::from(values[(token * 3 * heads + matrix) * channels + channel])
     };
     let expected = (0..values.len()).map(value).collect();
-    let out = Argument::written(&[3, heads, tokens, channels], expected, Tolerance::exact());
+    let out = Argument::written(
+        [("matrix", 3), ("head", heads), ("token", tokens), ("channel", channels)],
+        expected,
+        Tolerance::exact(),
+    );
     let threads = tokens * 3 * heads * vectors;
     let sizes = [tokens, heads, vectors].map(Argument::count);
     let args = [Argument::Input(qkv), out].into_iter().chain(sizes).collect();

@@ -23,7 +23,7 @@ fn bias_relu(case: &Case<'_>) -> Result<Setup> {
     // One addition, rounded once.
     let pairs = x.as_slice()?.iter().zip(bias.as_slice()?.iter().cycle());
     let expected = pairs.map(|(x, bias)| f64::from((x + bias).max(0.0))).collect();
-    let y = Argument::written(&[rows, columns], expected, Tolerance::exact());
+    let y = Argument::written([("row", rows), ("column", columns)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), Argument::Input(bias), y, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: LaunchConfig::linear((rows * columns / 4) as u32, 256) })
 }
@@ -56,7 +56,11 @@ fn conv_bn_relu(case: &Case<'_>) -> Result<Setup> {
         magnitude = magnitude.max((absolute + mean.abs()) * scale.abs() + beta.abs());
     }
     // The products, and six roundings more: 1 / √ counts for two.
-    let y = Argument::written(&[filters, height, width], expected, Tolerance::dot(9 * channels + 6, magnitude));
+    let y = Argument::written(
+        [("filter", filters), ("row", height), ("column", width)],
+        expected,
+        Tolerance::dot(9 * channels + 6, magnitude),
+    );
     let inputs = [x, weight, gamma, beta, mean, variance].map(Argument::Input);
     let sizes = [channels, height, width].map(Argument::count);
     let args = inputs.into_iter().chain([y]).chain(sizes).collect();
@@ -67,7 +71,7 @@ fn long_softmax(case: &Case<'_>) -> Result<Setup> {
     let shape = [case.size("rows")?, case.size("columns")?];
     let x = case.logits(&shape)?;
     let expected = reference::softmax(&x)?;
-    let y = Argument::written(&shape, expected.values, expected.tolerance);
+    let y = Argument::written([("row", shape[0]), ("column", shape[1])], expected.values, expected.tolerance);
     let args = vec![Argument::Input(x), y, Argument::count(shape[1])];
     Ok(Setup { args, launch: grid([shape[0], 1, 1], [128, 1, 1]) })
 }
@@ -89,7 +93,7 @@ fn attention(case: &Case<'_>) -> Result<Setup> {
     };
     let (q, k, v) = (apart(0)?, apart(1)?, apart(2)?);
     let expected = reference::attention(&Tensor::from_vec(&[1, tokens, 3 * CHANNELS], qkv)?, 1)?;
-    let out = Argument::written(&[tokens, CHANNELS], expected.values, expected.tolerance);
+    let out = Argument::written([("query", tokens), ("channel", CHANNELS)], expected.values, expected.tolerance);
     let scale = 1.0 / (CHANNELS as f32).sqrt();
     let args = vec![q, k, v, out, Argument::count(tokens), Argument::F32(scale)];
     Ok(Setup { args, launch: LaunchConfig::linear(tokens as u32, 32) })
@@ -106,8 +110,8 @@ fn quantise(case: &Case<'_>) -> Result<Setup> {
     let expected = x.as_slice()?.chunks(columns).flat_map(quantised).collect();
     let scales = x.as_slice()?.chunks(columns).map(|row| f64::from(scale(row))).collect();
     // Each division is rounded once, on both sides.
-    let q = Argument::written_as(ElementType::I8, &[rows, columns], expected, Tolerance::exact());
-    let scales = Argument::written(&[rows], scales, Tolerance::exact());
+    let q = Argument::written_as(ElementType::I8, [("row", rows), ("column", columns)], expected, Tolerance::exact());
+    let scales = Argument::written([("row", rows)], scales, Tolerance::exact());
     let args = vec![Argument::Input(x), q, scales, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows.div_ceil(4), 1, 1], [32, 4, 1]) })
 }
@@ -119,7 +123,7 @@ fn all_reduce(case: &Case<'_>) -> Result<Setup> {
     let values = arrays.as_slice()?;
     let sum = |i: usize| f64::from((0..ranks).fold(0.0, |sum, rank| sum + values[rank * n + i]));
     let expected = (0..ranks * n).map(|i| sum(i % n)).collect();
-    let out = Argument::written(&[ranks, n], expected, Tolerance::exact());
+    let out = Argument::written([("rank", ranks), ("element", n)], expected, Tolerance::exact());
     let args = vec![Argument::Input(arrays), out, Argument::count(ranks), Argument::count(n)];
     Ok(Setup { args, launch: grid([n.div_ceil(1024), ranks, 1], [256, 1, 1]) })
 }

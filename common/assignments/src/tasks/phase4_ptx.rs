@@ -23,7 +23,7 @@ fn scale(case: &Case<'_>) -> Result<Setup> {
     let n = case.size("n")?;
     let x = case.values(&[n], 0);
     let expected = x.as_slice()?.iter().map(|x| f64::from(FACTOR * x)).collect();
-    let y = Argument::written(&[n], expected, Tolerance::exact());
+    let y = Argument::written([("element", n)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), y, Argument::F32(FACTOR), Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n.div_ceil(4) as u32, 256) })
 }
@@ -37,7 +37,7 @@ fn integer_sums(case: &Case<'_>) -> Result<Setup> {
     let n = case.size("n")?;
     let x = integers(case, n, 1e6)?;
     let expected: Vec<f64> = x.chunks(32).map(|run| f64::from(run.iter().sum::<i32>())).collect();
-    let sums = Argument::written_as(ElementType::I32, &[expected.len()], expected, Tolerance::exact());
+    let sums = Argument::written_as(ElementType::I32, [("warp", expected.len())], expected, Tolerance::exact());
     let args = vec![Argument::Input(Tensor::of(&[n], x)?), sums, Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n as u32, 128) })
 }
@@ -46,7 +46,7 @@ fn swap_bytes(case: &Case<'_>) -> Result<Setup> {
     let n = case.size("n")?;
     let x = integers(case, n, 2e9)?;
     let expected = x.iter().map(|x| f64::from(x.swap_bytes())).collect();
-    let y = Argument::written_as(ElementType::I32, &[n], expected, Tolerance::exact());
+    let y = Argument::written_as(ElementType::I32, [("element", n)], expected, Tolerance::exact());
     let args = vec![Argument::Input(Tensor::of(&[n], x)?), y, Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n as u32, 256) })
 }
@@ -55,7 +55,7 @@ fn add_one(case: &Case<'_>) -> Result<Setup> {
     let n = case.size("n")?;
     let x = case.values(&[n], 0);
     let expected = x.as_slice()?.iter().map(|x| f64::from(x + 1.0)).collect();
-    let y = Argument::written(&[n], expected, Tolerance::exact());
+    let y = Argument::written([("element", n)], expected, Tolerance::exact());
     Ok(Setup { args: vec![Argument::Input(x), y, Argument::count(n)], launch: LaunchConfig::linear(n as u32, 256) })
 }
 
@@ -74,7 +74,7 @@ fn products(case: &Case<'_>) -> Result<Setup> {
     };
     let expected = (0..tiles * M * N).map(sum).collect();
     // Products of halves are exact in f32; tensor cores may cut where an f32 sum rounds, which doubles the bound.
-    let c = Argument::written(&[tiles, M, N], expected, Tolerance::dot(2 * K, K as f64));
+    let c = Argument::written([("tile", tiles), ("row", M), ("column", N)], expected, Tolerance::dot(2 * K, K as f64));
     Ok(Setup { args: vec![Argument::Input(a), Argument::Input(b), c], launch: grid([tiles, 1, 1], [32, 1, 1]) })
 }
 
@@ -90,7 +90,7 @@ fn tile_sums(case: &Case<'_>) -> Result<Setup> {
     let x = case.values(&[rows, tiles * TILE], 0);
     let sum = |row: &[f32]| row.iter().map(|&x| f64::from(x)).sum();
     let expected = x.as_slice()?.chunks(tiles * TILE).map(sum).collect();
-    let sums = Argument::written(&[rows], expected, Tolerance::dot(tiles * TILE, (tiles * TILE) as f64));
+    let sums = Argument::written([("row", rows)], expected, Tolerance::dot(tiles * TILE, (tiles * TILE) as f64));
     let args = vec![Argument::Input(x), sums, Argument::count(tiles)];
     Ok(Setup { args, launch: grid([rows, 1, 1], [128, 1, 1]) })
 }
@@ -101,7 +101,7 @@ fn reverse_tiles(case: &Case<'_>) -> Result<Setup> {
     let x = case.values(&[rows, tiles, TILE], 0);
     let reversed = |tile: &[f32]| tile.iter().rev().map(|&x| f64::from(x)).collect::<Vec<_>>();
     let expected = x.as_slice()?.chunks(TILE).flat_map(reversed).collect();
-    let y = Argument::written(&[rows, tiles, TILE], expected, Tolerance::exact());
+    let y = Argument::written([("row", rows), ("tile", tiles), ("element", TILE)], expected, Tolerance::exact());
     let args = vec![Argument::Input(x), y, Argument::count(tiles)];
     Ok(Setup { args, launch: grid([rows, 1, 1], [128, 1, 1]) })
 }

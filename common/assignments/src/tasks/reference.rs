@@ -47,7 +47,7 @@ impl Reference {
                 Argument::Input(values) => Given::Array(stream.clone_htod(&values.to_f64()?)?),
                 Argument::Output(output) => Given::Array(match &output.before {
                     Some(values) => stream.clone_htod(&values.to_f64()?)?,
-                    None => stream.alloc_poisoned(output.shape.iter().product())?,
+                    None => stream.alloc_poisoned(output.axes.count())?,
                 }),
                 Argument::U32(value) => Given::Number(value.to_ne_bytes()),
                 Argument::I32(value) => Given::Number(value.to_ne_bytes()),
