@@ -56,6 +56,12 @@ impl Tolerance {
     pub fn at(&self, expected: f64) -> f64 {
         if expected.is_infinite() { 0.0 } else { self.absolute + self.relative * expected.abs() }
     }
+
+    /// True if `actual` is near enough to `expected`. Equal values are, including infinities of the same sign; NaN never is.
+    pub fn allows(&self, actual: f64, expected: f64) -> bool {
+        // The difference of two infinities would be NaN.
+        actual == expected || (actual - expected).abs() <= self.at(expected)
+    }
 }
 
 /// The largest |x|, or 1 if all are smaller: the scale for errors.
@@ -167,9 +173,7 @@ where
         // The difference of two infinities would be NaN.
         let difference = if a == e { 0.0 } else { (a - e).abs() };
         let allowed = tolerance.at(e);
-        // Not `>`: a NaN compares false with everything.
-        #[allow(clippy::neg_cmp_op_on_partial_ord)]
-        if !(difference <= allowed) {
+        if !tolerance.allows(a, e) {
             wrong += 1;
             first.get_or_insert((i, a, e, allowed));
         }

@@ -262,6 +262,11 @@ impl Exercise {
         self.points.correct + self.points.clean + self.points.budget
     }
 
+    /// The sizes of a case of an [`Outcome`](crate::job::Outcome), in which those of `counts` come last.
+    pub fn sizes(&self, case: usize) -> &Sizes {
+        self.cases.get(case).unwrap_or(&self.counts)
+    }
+
     /// The size at which times are measured.
     pub fn bench_sizes(&self) -> &Sizes {
         self.bench.as_ref().unwrap_or(&self.counts)
@@ -297,6 +302,14 @@ impl Exercise {
         files.sort();
         Ok(files)
     }
+}
+
+/// Sorts cases by how much is to be seen in one: first those of more than one element along each side, then others, at last those of
+/// one element; among these the smallest.
+pub fn clarity(sizes: &Sizes) -> impl Ord + use<> {
+    let elements = sizes.values().product::<usize>();
+    let is_flat = sizes.values().any(|&size| size == 1);
+    (elements < 2, is_flat, elements)
 }
 
 /// The checkout around the current directory, or a class's.

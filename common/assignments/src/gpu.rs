@@ -21,7 +21,7 @@ const BENCH: fn() -> Bench = || Bench { queue: Queue::Cold, ..Bench::default() }
 /// If there is no such GPU, there is no compiler, or the exercise is at fault.
 pub fn run(job: &Job, request: &GpuRequest) -> Result<Outcome> {
     let device = Device::open(request.device.parse::<DeviceChoice>()?)?;
-    let source = KernelSource::from_text("exercise", run::source(job));
+    let source = KernelSource::from_text("exercise", run::source(job, &job.source));
     if let Err(error) = device.load(&source)
         && error.is_unsupported()
     {
@@ -31,11 +31,12 @@ pub fn run(job: &Job, request: &GpuRequest) -> Result<Outcome> {
         Ok(kernel) => kernel,
         Err(stopped) => return Ok(Outcome { stopped: Some(stopped), ..Outcome::default() }),
     };
+    let names = job.parameters();
     let mut outcome = Outcome::default();
     for sizes in job.cases.iter().chain(&request.bench) {
         let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
         // What the driver reports is the kernel's fault, and the GPU does nothing more in this process.
-        let case = run::launch(&device, &kernel, setup)
+        let case = run::launch(&device, &kernel, setup, &names)
             .unwrap_or_else(|error| CaseOutcome { wrong: Some(format!("{error:#}")), ..CaseOutcome::default() });
         let is_wrong = case.wrong.is_some();
         outcome.cases.push(case);

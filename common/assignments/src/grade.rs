@@ -14,7 +14,7 @@ use common::device::DeviceChoice;
 use serde::Serialize;
 
 use crate::child;
-use crate::exercise::{Count, Exercise};
+use crate::exercise::{Count, Exercise, clarity};
 use crate::isolation::Isolation;
 use crate::job::{GpuRequest, Job, Outcome, ShowRequest, Shown, Times};
 use crate::mutants::Mutant;
@@ -53,6 +53,8 @@ pub struct Verdict {
     pub parts: Vec<Part>,
     /// Output of the first case in which the kernel printed something, and which case that is.
     pub printed: Option<String>,
+    /// The sizes of the case that failed, of several the clearest.
+    pub failing: Option<Sizes>,
     /// True if nothing was handed in, or nothing was done.
     pub missing: bool,
 }
@@ -161,30 +163,27 @@ impl Grader {
             return Ok(self.nothing(exercise, cut(&stopped)));
         }
         let describe = |i: usize| {
-            let of_case = exercise.cases.get(i).unwrap_or(&exercise.counts);
+            let of_case = exercise.sizes(i);
             let numbers = outcome.cases.get(i).map_or(&[][..], |case| &case.numbers);
             let others = numbers.iter().filter(|(name, _)| !of_case.contains_key(name));
             others.fold(sizes(of_case), |text, (name, value)| format!("{text}, {name} = {value}"))
         };
-        let mut wrong = outcome.cases.iter().enumerate().filter(|(_, case)| case.wrong.is_some());
-        let correct = match wrong.next() {
-            None => None,
-            Some((i, case)) => {
-                let smallest = std::iter::once(i)
-                    .chain(wrong.map(|(i, _)| i))
-                    .min_by_key(|&i| exercise.cases.get(i).unwrap_or(&exercise.counts).values().product::<usize>());
-                let mut text = format!("{}: {}", describe(i), case.wrong.clone().unwrap_or_default());
-                if let Some(smallest) = smallest.filter(|&smallest| smallest != i) {
-                    let _ = write!(text, "\nsmallest case that fails: {}", describe(smallest));
-                }
-                Some(text)
+        let wrong = || outcome.cases.iter().enumerate().filter(|(_, case)| case.wrong.is_some());
+        let clearest = wrong().min_by_key(|&(i, _)| clarity(exercise.sizes(i)));
+        let correct = clearest.map(|(i, case)| {
+            let mut text = format!("{}: {}", describe(i), case.wrong.clone().unwrap_or_default());
+            let smallest = wrong().map(|(i, _)| i).min_by_key(|&i| exercise.sizes(i).values().product::<usize>());
+            if let Some(smallest) = smallest.filter(|&smallest| smallest != i) {
+                let _ = write!(text, "\nsmallest case that fails: {}", describe(smallest));
             }
-        };
+            text
+        });
         let printed = outcome.cases.iter().enumerate().find(|(_, case)| !case.printed.is_empty());
         let printed = printed.map(|(i, case)| cut(&format!("{}:\n{}", describe(i), case.printed)));
         let unclean = outcome.cases.iter().enumerate().find(|(_, case)| !case.findings.is_empty());
         let clean =
             unclean.map(|(i, case)| cut(&format!("{}: {}\n{}", describe(i), case.findings.join(", "), case.rendered)));
+        let failing = clearest.or(unclean).map(|(i, _)| exercise.sizes(i).clone());
         let over = if correct.is_none() && clean.is_none() { self.over_budget(exercise, &outcome)? } else { None };
         let sound = correct.is_none() && clean.is_none();
         let tried = match self.gpu {
@@ -202,21 +201,16 @@ impl Grader {
         let points = exercise.points;
         let spent = outcome.counts.iter().filter(|(count, _)| exercise.budget.contains_key(count));
         let spent: Vec<String> = spent.map(|(count, value)| format!("{value} {}", count.name())).collect();
+        let good = format!("right values in all {} cases{}", outcome.cases.len(), tried.remark);
         let mut parts = vec![
-            part(
-                "correct",
-                points.correct,
-                correct,
-                true,
-                &format!("right values in all {} cases{}", outcome.cases.len(), tried.remark),
-            ),
+            part("correct", points.correct, correct, true, &good),
             part("clean", points.clean, clean, right, "the sanitiser found nothing"),
             part("budget", points.budget, over, sound, &spent.join(", ")),
         ];
         if self.speed(exercise).is_some() {
             parts.push(part("speed", points.speed, tried.slow, sound, &tried.speed));
         }
-        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed, missing: false })
+        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed, failing, missing: false })
     }
 
     /// Returns the costs of a file by its lines, and a picture. `Err` inside: why there is nothing to show.
@@ -264,7 +258,8 @@ impl Grader {
         }
         let parts = parts.into_iter().zip(std::iter::once(why).chain(std::iter::repeat_with(|| LATER.to_owned())));
         let parts = parts.map(|((name, of), detail)| Part { name, points: 0, of, detail }).collect();
-        Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed: None, missing: false }
+        let id = exercise.id.clone();
+        Verdict { id, seed: self.seed, parts, printed: None, failing: None, missing: false }
     }
 
     /// The verdict on an exercise that was not worked on.
@@ -483,11 +478,11 @@ pub fn author(
         let expected = exercise.wrong.get(&name).with_context(|| format!("{}: no reason for {name}", exercise.id))?;
         let verdict = grader.grade(exercise, file)?;
         let part = verdict.parts.iter().find(|part| part.name == expected.part);
-        let as_said = part.is_some_and(|part| part.points < part.of && part.detail.contains(&expected.reason));
-        let judged = if as_said {
-            Ok(verdict)
-        } else {
+        let is_as_said = part.is_some_and(|part| part.points < part.of && part.detail.contains(&expected.reason));
+        let judged = if !is_as_said {
             Err(format!("should lose `{}` for `{}`\n{verdict}", expected.part, expected.reason))
+        } else {
+            Ok(verdict)
         };
         lines.push((format!("wrong/{name}"), judged));
     }

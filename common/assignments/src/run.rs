@@ -1,7 +1,6 @@
 //! Compiles a kernel and checks it on the simulator, in the child process.
 
 use anyhow::Result;
-use common::check::{self, Mismatch};
 use common::device::{LaunchArgs, SimOptions};
 use common::prelude::*;
 use common::tensor::F8E4M3;
@@ -9,6 +8,7 @@ use half::{bf16, f16};
 
 use crate::exercise::Count;
 use crate::job::{CaseOutcome, Job, Outcome};
+use crate::observe;
 use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
 /// Maximum warp instructions of one launch: some hundred times what an exercise needs.
@@ -21,13 +21,11 @@ pub(crate) const MEMORY: u64 = 256 << 20;
 /// # Errors
 /// If it is the exercise that is at fault, or there is no compiler.
 pub fn check(job: &Job) -> Result<Outcome> {
-    let source = KernelSource::from_text("exercise", source(job));
-    let checking =
-        SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), sanitize: true, ..SimOptions::default() };
+    let source = KernelSource::from_text("exercise", source(job, &job.source));
     let mut outcome = Outcome::default();
     // A device of its own for each case: a fault leaves nothing behind.
     for sizes in &job.cases {
-        let device = Device::sim_with(checking);
+        let device = Device::sim_with(checking());
         let kernel = match kernel(&device, &source, &job.kernel)? {
             Ok(kernel) => kernel,
             Err(stopped) => return Ok(Outcome { stopped: Some(stopped), ..outcome }),
@@ -39,10 +37,11 @@ pub fn check(job: &Job) -> Result<Outcome> {
             return Ok(outcome);
         }
     }
-    let passed = outcome.cases.iter().all(|case| case.wrong.is_none() && case.findings.is_empty());
-    if let (Some(sizes), true) = (&job.counts, passed) {
+    let is_clean = outcome.cases.iter().all(|case| case.findings.is_empty());
+    let is_right = outcome.cases.iter().all(|case| case.wrong.is_none());
+    if let (Some(sizes), true) = (&job.counts, is_clean && is_right) {
         // A kernel sees its sizes, so it must be clean here too.
-        let device = Device::sim_with(SimOptions { profile: true, ..checking });
+        let device = Device::sim_with(SimOptions { profile: true, ..checking() });
         if let Ok(kernel) = kernel(&device, &source, &job.kernel)? {
             let case = launch_case(job, &device, &kernel, sizes)?;
             if case.wrong.is_some() || !case.findings.is_empty() {
@@ -60,34 +59,39 @@ pub fn check(job: &Job) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Options of the simulator that checks.
+fn checking() -> SimOptions {
+    SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), sanitize: true, ..SimOptions::default() }
+}
+
 /// [`launch`] at these sizes, with the kernel's arguments.
 fn launch_case(job: &Job, device: &Device, kernel: &Kernel, sizes: &Sizes) -> Result<CaseOutcome> {
     let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
-    let numbers = numbers(job, &setup);
-    Ok(CaseOutcome { numbers, ..launch(device, kernel, setup)? })
+    let names = job.parameters();
+    let numbers = numbers(&names, &setup);
+    Ok(CaseOutcome { numbers, ..launch(device, kernel, setup, &names)? })
 }
 
 /// Numbers among a kernel's arguments, by the names in its text.
-fn numbers(job: &Job, setup: &Setup) -> Vec<(String, String)> {
-    let names = job.parameters();
+fn numbers(names: &[String], setup: &Setup) -> Vec<(String, String)> {
     let number = |argument: &Argument| match argument {
         Argument::U32(value) => Some(value.to_string()),
         Argument::I32(value) => Some(value.to_string()),
         Argument::F32(value) => Some(value.to_string()),
         Argument::Input(_) | Argument::Output(_) => None,
     };
-    let numbers = names.into_iter().zip(&setup.args);
-    numbers.filter_map(|(name, argument)| Some((name, number(argument)?))).collect()
+    let numbers = names.iter().zip(&setup.args);
+    numbers.filter_map(|(name, argument)| Some((name.clone(), number(argument)?))).collect()
 }
 
-/// The text that is compiled. Options stand at its end, so that lines keep their numbers.
-pub(crate) fn source(job: &Job) -> String {
+/// `text` as it is compiled. Options stand at its end, so that lines keep their numbers.
+pub(crate) fn source(job: &Job, text: &str) -> String {
     let mut options = tasks::INFINITY.to_owned();
     if let Some(architecture) = &job.architecture {
         options += " --gpu-architecture=";
         options += architecture;
     }
-    format!("{}\n// nvrtc: {options}\n", job.source)
+    format!("{text}\n// nvrtc: {options}\n")
 }
 
 /// The kernel, or why the file has none.
@@ -138,17 +142,19 @@ impl Given {
         })
     }
 
-    /// Describes the first error after the launch, if any.
-    fn wrong(&self, at: usize) -> Result<Option<String>> {
-        match self {
+    /// Compares the argument called `name` with what it should be after the launch, and notes the first that is wrong.
+    fn judge(&self, name: &str, case: &mut CaseOutcome) -> Result<()> {
+        let wrong = match self {
             Given::Input { before, buffer } => {
                 let (before, after) = (before.to_f64()?, buffer.to_host()?.to_f64()?);
                 let changed = after.iter().zip(&before).position(|(a, b)| a.to_bits() != b.to_bits());
-                Ok(changed.map(|i| format!("argument {at} is an input, but the kernel changed its element {i}")))
+                changed.map(|i| format!("{name} is an input, but the kernel changed its element {i}"))
             }
-            Given::Output { output, buffer } => Ok(compare(&buffer.to_host()?.to_f64()?, output)),
-            Given::Bytes(_) => Ok(None),
-        }
+            Given::Output { output, buffer } => observe::describe(name, output, &buffer.to_host()?.to_f64()?),
+            Given::Bytes(_) => None,
+        };
+        case.wrong = case.wrong.take().or(wrong);
+        Ok(())
     }
 }
 
@@ -189,8 +195,8 @@ pub(crate) unsafe fn queue(
     unsafe { args.launch(config) }
 }
 
-/// Launches the kernel and checks its results.
-pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome> {
+/// Launches the kernel and checks its results. `names` are those of its parameters.
+pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup, names: &[String]) -> Result<CaseOutcome> {
     let stream = device.stream();
     let mut given = setup.args.into_iter().map(|argument| Given::new(argument, device)).collect::<Result<Vec<_>>>()?;
     let mut case = CaseOutcome::default();
@@ -226,32 +232,8 @@ pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<C
         }
     }
     for (at, one) in given.iter().enumerate() {
-        let wrong = one.wrong(at)?;
-        if case.wrong.is_none() {
-            case.wrong = wrong;
-        }
+        let fallback = format!("argument {at}");
+        one.judge(names.get(at).unwrap_or(&fallback), &mut case)?;
     }
     Ok(case)
-}
-
-fn compare(actual: &[f64], output: &Output) -> Option<String> {
-    let count = actual.len();
-    match check::compare(actual, &output.expected, output.tolerance).err()? {
-        Mismatch::Values { wrong, first, actual, expected, .. } => {
-            let unwritten = match output.element {
-                ElementType::I8 | ElementType::I32 => actual == -1.0,
-                // Poison; a NaN that was computed is positive.
-                _ => actual.is_nan() && actual.is_sign_negative(),
-            };
-            // In the fewest digits that tell the values of its type apart.
-            let shown = |x: f64| (x as f32).to_string();
-            let got = match (unwritten, &output.before) {
-                (true, None) => "nothing was written there".to_owned(),
-                _ => format!("got {}", shown(actual)),
-            };
-            let (place, expected) = (output.axes.place(first), shown(expected));
-            Some(format!("{wrong} of {count} values are wrong; the first at {place}: expected {expected}, {got}"))
-        }
-        other => Some(other.to_string()),
-    }
 }

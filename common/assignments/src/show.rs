@@ -35,7 +35,7 @@ fn cost(line: &LineProfile) -> Line {
 /// # Errors
 /// If it is the exercise that is at fault, or there is no compiler.
 pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
-    let ptx = match KernelSource::from_text("exercise", run::source(job)).simulator_ptx() {
+    let ptx = match KernelSource::from_text("exercise", run::source(job, &job.source)).simulator_ptx() {
         Ok(ptx) => ptx,
         Err(error @ Error::CompilerMissing { .. }) => return Err(error.into()),
         Err(error) => return Ok(Err(error.to_string())),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Exercise, REFERENCE};
 use crate::grade::Verdict;
+use crate::tasks::Sizes;
 
 /// Stored state of one checkout.
 pub struct Store {
@@ -41,6 +42,8 @@ pub struct Known {
     pub points: u32,
     /// Maximum points.
     pub full: u32,
+    /// The sizes of the case that failed.
+    pub failing: Option<Sizes>,
 }
 
 impl Known {
@@ -97,7 +100,8 @@ impl Store {
     /// Remembers a verdict on the files as they were when [`Store::key`] was asked.
     pub fn note(&self, exercise: &Exercise, key: Option<String>, verdict: &Verdict) {
         if let Some(key) = key {
-            let known = Known { key, points: verdict.points(), full: verdict.full() };
+            let (points, full) = (verdict.points(), verdict.full());
+            let known = Known { key, points, full, failing: verdict.failing.clone() };
             self.change(|state| _ = state.verdicts.insert(exercise.id.clone(), known));
         }
     }

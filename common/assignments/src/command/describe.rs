@@ -11,7 +11,7 @@ use bench::command::Shell;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Session, compiler, show::chosen_case};
+use super::{Session, compiler, show::clearest_case};
 
 /// All exercises, by id.
 #[derive(Serialize)]
@@ -53,7 +53,7 @@ fn page(session: &Session, exercise: &Exercise) -> Result<Page> {
     let wrong = exercise.dir.join("wrong").join(name.map_or("", String::as_str));
     let text = std::fs::read_to_string(&wrong)?;
     let comment = text.lines().map_while(|line| line.strip_prefix("//")).map(str::trim);
-    let case = chosen_case(exercise, None)?;
+    let case = clearest_case(exercise);
     let request = ShowRequest { picture: None, sizes: case.clone(), block: [0; 3], line: None };
     let picture = match session.grader.show(exercise, &solution, request)? {
         Ok(shown) => shown.picture.ok(),

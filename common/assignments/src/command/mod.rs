@@ -25,6 +25,7 @@ use assignments::grade::{Grader, Verdict};
 use assignments::isolation::Isolation;
 use assignments::store::{self, Store};
 use assignments::submissions::Set;
+use assignments::tasks::Sizes;
 use common::compile;
 use common::device::{Device, DeviceChoice};
 
@@ -143,6 +144,17 @@ impl Session {
         match self.store.known(exercise) {
             Some(known) => Ok(known.passed()),
             None => Ok(self.check(exercise)?.passed()),
+        }
+    }
+
+    /// The sizes of the case in which an exercise fails, if any, without running it again if nothing changed.
+    ///
+    /// # Errors
+    /// Same as [`Session::check`].
+    pub(crate) fn failing(&self, exercise: &Exercise) -> Result<Option<Sizes>> {
+        match self.store.known(exercise) {
+            Some(known) => Ok(known.failing),
+            None => Ok(self.check(exercise)?.failing),
         }
     }
 

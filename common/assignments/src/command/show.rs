@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use assignments::exercise::{Count, Exercise};
+use assignments::exercise::{Count, Exercise, clarity};
 use assignments::grade::sizes;
 use assignments::job::{Line, Picture, ShowRequest, Shown};
 use assignments::tasks::Sizes;
@@ -39,7 +39,7 @@ pub(crate) struct ShowArgs {
     /// Draw an access of this line of exercise.cu
     #[arg(long)]
     line: Option<u32>,
-    /// Draw case N of exercise.toml [default: the smallest one that is more than one element]
+    /// Draw case N of exercise.toml [default: the one that fails, else the smallest of more than one element]
     #[arg(long, value_name = "N")]
     case: Option<usize>,
     /// Draw this block
@@ -60,7 +60,13 @@ pub(crate) fn run(session: &Session, args: &ShowArgs, shell: &mut Shell) -> Resu
 /// [`run`] for a given exercise.
 pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut Shell) -> Result<()> {
     let file = exercise.file("exercise.cu");
-    let case = chosen_case(exercise, args.case)?;
+    let failing = session.failing(exercise)?;
+    let case = match (args.case, &failing) {
+        (Some(number), _) => numbered_case(exercise, number)?,
+        (None, Some(failing)) => failing,
+        (None, None) => clearest_case(exercise),
+    };
+    let at = sizes(case) + if failing.as_ref() == Some(case) { ", where it fails" } else { "" };
     let mut block = [0; 3];
     ensure!(args.block.len() <= 3, "a block has at most three indices: --block X,Y,Z");
     args.block.iter().zip(&mut block).for_each(|(&given, index)| *index = given);
@@ -78,10 +84,10 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
     shell.table(&lines(exercise, &shown.lines, &text))?;
     shell.print(&format!("\n{}", occupancy(&shown, shell.terminal().width)))?;
     match &shown.picture {
-        Err(why) => Ok(shell.print(&format!("no picture at {}: {why}\n", sizes(case)))?),
+        Err(why) => Ok(shell.print(&format!("no picture at {at}: {why}\n"))?),
         Ok(svg) => {
             let path = write(session, exercise, svg)?;
-            shell.print(&format!("picture at {}: {}\n", sizes(case), path.display()))?;
+            shell.print(&format!("picture at {at}: {}\n", path.display()))?;
             if args.no_open {
                 return Ok(());
             }
@@ -93,18 +99,15 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
     }
 }
 
-/// Case `number`, from 1 on; else the smallest that has more than one element, and more than one along each side if there is such.
-pub(crate) fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
-    if let Some(number) = number {
-        let case = number.checked_sub(1).and_then(|at| exercise.cases.get(at));
-        let (id, last) = (&exercise.id, exercise.cases.len());
-        return case.with_context(|| format!("`{id}` has the cases 1 to {last}"));
-    }
-    let elements = |case: &&Sizes| case.values().product::<usize>();
-    let is_flat = |case: &&Sizes| case.values().any(|&size| size == 1);
-    let several = exercise.cases.iter().filter(|case| elements(case) > 1);
-    let several = several.min_by_key(|case| (is_flat(case), elements(case)));
-    Ok(several.unwrap_or(&exercise.counts))
+/// Case `number`, from 1 on.
+fn numbered_case(exercise: &Exercise, number: usize) -> Result<&Sizes> {
+    let case = number.checked_sub(1).and_then(|at| exercise.cases.get(at));
+    case.with_context(|| format!("`{}` has the cases 1 to {}", exercise.id, exercise.cases.len()))
+}
+
+/// The case in which most is to be seen.
+pub(crate) fn clearest_case(exercise: &Exercise) -> &Sizes {
+    exercise.cases.iter().min_by_key(|sizes| clarity(sizes)).unwrap_or(&exercise.counts)
 }
 
 /// Counts against the budget.

@@ -197,7 +197,7 @@ fn a_changed_head_of_the_kernel_is_named_and_so_is_every_number_of_a_case() {
         "extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned count)",
         "if (threadIdx.x < count) c[0] = 1;",
     );
-    assert!(text.contains("n = 1, count = 1: "), "{text}");
+    assert!(text.contains("n = 256, count = 256: "), "{text}");
 }
 
 #[test]

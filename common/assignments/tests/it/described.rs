@@ -72,11 +72,11 @@ fn a_described_task_tells_a_right_kernel_from_one_that_is_wrong_at_ragged_sizes(
     let right = judge("", "");
     assert!(right.passed(), "{right}");
     for (old, new, at, place) in [
-        ("i < columns", "i < columns / 4 * 4", "columns = 1, rows = 1", "[0]"),
-        ("i < columns", "i < columns - (columns % 32 > 1)", "columns = 70, rows = 9", "[0]"),
-        ("row >= rows", "row > rows - 2", "columns = 1, rows = 1", "[0]"),
-        ("if (row >= rows)", "if (row >= rows / 4 * 4 && row)", "columns = 64, rows = 3", "[1]"),
-        ("counts[bins[row]], 1", "counts[bins[row]], sum < 0", "columns = 1, rows = 1", "got 5"),
+        ("i < columns", "i < columns / 4 * 4", "columns = 70, rows = 9", "at row 0"),
+        ("i < columns", "i < columns - (columns % 32 > 1)", "columns = 70, rows = 9", "at row 0"),
+        ("row >= rows", "row > rows - 2", "columns = 64, rows = 3", "at row 2 (the last)"),
+        ("if (row >= rows)", "if (row >= rows / 4 * 4 && row)", "columns = 64, rows = 3", "at row 1"),
+        ("counts[bins[row]], 1", "counts[bins[row]], sum < 0", "columns = 64, rows = 3", "got 5"),
     ] {
         let verdict = judge(old, new);
         let detail = &verdict.parts[0].detail;

@@ -33,7 +33,7 @@ fn the_way_to_a_gpu_works_on_the_simulator() {
     };
     assert!(times.is_none());
     let wrong = cases.last().unwrap().wrong.as_deref().unwrap();
-    assert!(wrong.contains("1000 of 6000 values are wrong; the first at element 5000"), "{wrong}");
+    assert!(wrong.contains("1000 of 6000 values of c are wrong, the first at element 5000"), "{wrong}");
 }
 
 #[test]
