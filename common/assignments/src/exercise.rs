@@ -111,6 +111,8 @@ pub struct Expected {
     pub part: String,
     /// A piece of that part's explanation.
     pub reason: String,
+    /// A question that leads to the cause, shown whenever only values are wrong, and they are those of this submission.
+    pub asks: Option<String>,
 }
 
 /// A count of the simulator.

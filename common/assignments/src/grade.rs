@@ -70,6 +70,8 @@ pub struct Part {
     pub of: u32,
     /// The reason.
     pub detail: String,
+    /// A question that leads to the cause, if that is a known one.
+    pub asks: Option<String>,
 }
 
 impl Verdict {
@@ -114,6 +116,9 @@ impl fmt::Display for Verdict {
                 part.of,
                 part.detail.replace('\n', "\n      ")
             )?;
+            if let Some(asks) = &part.asks {
+                writeln!(f, "      ? {asks}")?;
+            }
         }
         if let Some(printed) = &self.printed {
             writeln!(f, "  printed with {}", printed.replace('\n', "\n      "))?;
@@ -158,7 +163,9 @@ impl Grader {
         if let Some(refusal) = refusal(text, exercise) {
             return Ok(self.nothing(exercise, refusal));
         }
-        let outcome = self.run(&self.job(exercise, text))?;
+        let questions = questions(exercise);
+        let known = questions.iter().map(|(_, text)| text.clone()).collect();
+        let outcome = self.run(&Job { known, ..self.job(exercise, text) })?;
         if let Some(stopped) = outcome.stopped {
             return Ok(self.nothing(exercise, cut(&stopped)));
         }
@@ -194,16 +201,17 @@ impl Grader {
         let right = correct.is_none();
         let sound = right && clean.is_none();
         let part = |name, of, fault: Option<String>, before: bool, good: &str| match fault {
-            Some(detail) => Part { name, points: 0, of, detail },
-            None if before => Part { name, points: of, of, detail: good.to_owned() },
-            None => Part { name, points: 0, of, detail: LATER.to_owned() },
+            Some(detail) => Part { name, points: 0, of, detail, asks: None },
+            None if before => Part { name, points: of, of, detail: good.to_owned(), asks: None },
+            None => Part { name, points: 0, of, detail: LATER.to_owned(), asks: None },
         };
         let points = exercise.points;
         let spent = outcome.counts.iter().filter(|(count, _)| exercise.budget.contains_key(count));
         let spent: Vec<String> = spent.map(|(count, value)| format!("{value} {}", count.name())).collect();
         let good = format!("right values in all {} cases{}", outcome.cases.len(), tried.remark);
+        let asks = outcome.same_as.and_then(|number| Some(questions.get(number)?.0.to_owned()));
         let mut parts = vec![
-            part("correct", points.correct, correct, true, &good),
+            Part { asks, ..part("correct", points.correct, correct, true, &good) },
             part("clean", points.clean, clean, right, "the sanitiser found nothing"),
             part("budget", points.budget, over, sound, &spent.join(", ")),
         ];
@@ -243,6 +251,7 @@ impl Grader {
             counts: Some(exercise.counts.clone()),
             uses: exercise.uses.clone(),
             seed: self.seed,
+            known: Vec::new(),
             show: None,
             gpu: None,
             compiler: self.compiler.map(|compiler| compiler.as_str().to_owned()),
@@ -257,7 +266,7 @@ impl Grader {
             parts.push(("speed", points.speed));
         }
         let parts = parts.into_iter().zip(std::iter::once(why).chain(std::iter::repeat_with(|| LATER.to_owned())));
-        let parts = parts.map(|((name, of), detail)| Part { name, points: 0, of, detail }).collect();
+        let parts = parts.map(|((name, of), detail)| Part { name, points: 0, of, detail, asks: None }).collect();
         let id = exercise.id.clone();
         Verdict { id, seed: self.seed, parts, printed: None, failing: None, missing: false }
     }
@@ -382,6 +391,15 @@ impl Grader {
     }
 }
 
+/// The questions of an exercise, each with the text of the wrong submission that it is asked for. A class has none.
+fn questions(exercise: &Exercise) -> Vec<(&str, String)> {
+    let known = exercise.wrong.iter().filter_map(|(name, expected)| {
+        let asks = expected.asks.as_deref()?;
+        Some((asks, std::fs::read_to_string(exercise.dir.join("wrong").join(name)).ok()?))
+    });
+    known.collect()
+}
+
 /// Detail of a part that depends on others.
 const LATER: &str = "not judged until the parts above pass";
 
@@ -464,7 +482,13 @@ pub fn author(
     let judged = if solution.passed() { Ok(solution) } else { Err(format!("should get all points\n{solution}")) };
     lines.push(("solution.cu".to_owned(), judged));
     let skeleton = grader.judge(exercise, skeleton)?;
-    let judged = if skeleton.passed() { Err("should not pass".to_owned()) } else { Ok(skeleton) };
+    let judged = if skeleton.passed() {
+        Err("should not pass".to_owned())
+    } else if skeleton.parts.iter().any(|part| part.asks.is_some()) {
+        Err(format!("should ask nothing before it is edited\n{skeleton}"))
+    } else {
+        Ok(skeleton)
+    };
     lines.push(("exercise.cu".to_owned(), judged));
     let files = exercise.wrong_files()?;
     // The first exercises teach one idea each, and this is no bar for those of other courses.
@@ -481,6 +505,8 @@ pub fn author(
         let is_as_said = part.is_some_and(|part| part.points < part.of && part.detail.contains(&expected.reason));
         let judged = if !is_as_said {
             Err(format!("should lose `{}` for `{}`\n{verdict}", expected.part, expected.reason))
+        } else if verdict.parts.iter().find_map(|part| part.asks.as_ref()) != expected.asks.as_ref() {
+            Err(format!("should ask {:?}\n{verdict}", expected.asks))
         } else {
             Ok(verdict)
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use common::check::Tolerance;
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Count, Library};
@@ -29,6 +30,9 @@ pub struct Job {
     pub uses: Vec<String>,
     /// Seed of the inputs.
     pub seed: u64,
+    /// Texts of known wrong submissions, to find the one whose values are the same.
+    #[serde(default)]
+    pub known: Vec<String>,
     /// Costs and picture to show, in place of checking.
     #[serde(default)]
     pub show: Option<ShowRequest>,
@@ -69,6 +73,9 @@ pub struct Outcome {
     /// Instructions of [`Job::uses`] that the PTX lacks.
     #[serde(default)]
     pub lacks: Vec<String>,
+    /// The one of [`Job::known`] that gives the same values in every case, if only values are wrong.
+    #[serde(default)]
+    pub same_as: Option<usize>,
     /// Costs and picture to show, if they were asked for.
     #[serde(default)]
     pub shown: Option<Shown>,
@@ -95,6 +102,9 @@ pub struct CaseOutcome {
     /// The numbers among its arguments, by the names of its parameters: `pitch = 32`.
     #[serde(default)]
     pub numbers: Vec<(String, String)>,
+    /// Values of its outputs after the launch, with their tolerances.
+    #[serde(skip)]
+    pub outputs: Vec<(Vec<f64>, Tolerance)>,
 }
 
 /// Request for a picture, shown beside the costs.

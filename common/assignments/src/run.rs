@@ -39,6 +39,14 @@ pub fn check(job: &Job) -> Result<Outcome> {
     }
     let is_clean = outcome.cases.iter().all(|case| case.findings.is_empty());
     let is_right = outcome.cases.iter().all(|case| case.wrong.is_none());
+    if is_clean && !is_right {
+        for (number, text) in job.known.iter().enumerate() {
+            if gives_the_same(job, text, &outcome.cases)? {
+                outcome.same_as = Some(number);
+                break;
+            }
+        }
+    }
     if let (Some(sizes), true) = (&job.counts, is_clean && is_right) {
         // A kernel sees its sizes, so it must be clean here too.
         let device = Device::sim_with(SimOptions { profile: true, ..checking() });
@@ -62,6 +70,25 @@ pub fn check(job: &Job) -> Result<Outcome> {
 /// Options of the simulator that checks.
 fn checking() -> SimOptions {
     SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), sanitize: true, ..SimOptions::default() }
+}
+
+/// Whether the kernel of this text gives the same values in each case, up to rounding.
+fn gives_the_same(job: &Job, text: &str, cases: &[CaseOutcome]) -> Result<bool> {
+    let source = KernelSource::from_text("known", source(job, text));
+    for (sizes, case) in job.cases.iter().zip(cases) {
+        let device = Device::sim_with(checking());
+        let Ok(kernel) = kernel(&device, &source, &job.kernel)? else { return Ok(false) };
+        let other = launch_case(job, &device, &kernel, sizes)?;
+        let are_same = case.outputs.iter().zip(&other.outputs).all(|((values, tolerance), (others, _))| {
+            // Where nothing is written, both are NaN.
+            values.iter().zip(others).all(|(a, b)| a.to_bits() == b.to_bits() || tolerance.allows(*a, *b))
+        });
+        // One that was stopped has no outputs.
+        if !are_same || case.outputs.len() != other.outputs.len() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// [`launch`] at these sizes, with the kernel's arguments.
@@ -150,7 +177,12 @@ impl Given {
                 let changed = after.iter().zip(&before).position(|(a, b)| a.to_bits() != b.to_bits());
                 changed.map(|i| format!("{name} is an input, but the kernel changed its element {i}"))
             }
-            Given::Output { output, buffer } => observe::describe(name, output, &buffer.to_host()?.to_f64()?),
+            Given::Output { output, buffer } => {
+                let values = buffer.to_host()?.to_f64()?;
+                let wrong = observe::describe(name, output, &values);
+                case.outputs.push((values, output.tolerance));
+                wrong
+            }
             Given::Bytes(_) => None,
         };
         case.wrong = case.wrong.take().or(wrong);

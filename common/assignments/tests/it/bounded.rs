@@ -37,6 +37,7 @@ fn endless(guard: &Exercise) -> Job {
         counts: None,
         uses: Vec::new(),
         seed: 1,
+        known: Vec::new(),
         show: None,
         gpu: None,
         compiler: None,

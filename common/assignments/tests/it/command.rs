@@ -149,6 +149,42 @@ fn show_counts_by_line_and_draws_what_is_worst() {
     assert!(text.contains("nothing to show"), "{text}");
 }
 
+/// Wrong values as those of a known mistake, in other words than its own.
+#[test]
+fn a_known_mistake_is_asked_about_and_show_draws_the_case_that_fails() {
+    if !compiler(&Device::sim(), "a_known_mistake_is_asked_about_and_show_draws_the_case_that_fails") {
+        return;
+    }
+    let dir = checkout();
+    let solution = fs::read_to_string(file(&dir, "solution.cu")).unwrap();
+    fs::write(file(&dir, "exercise.cu"), solution.replace("i < n", "(int)i < (int)n - 1")).unwrap();
+    // As in a class, whose folders have no wrong submissions.
+    let (_, text) = run(&dir, &["check", "guard"]);
+    assert!(
+        text.contains("\n  - correct  0/6  n = 256: 1 of 256 values of c is wrong, at element 255 (the last): "),
+        "{text}"
+    );
+    assert!(!text.contains("\n      ? "), "{text}");
+    fs::create_dir(file(&dir, "wrong")).unwrap();
+    for name in ["off_by_one.cu", "one_block.cu"] {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(FIRST).join("wrong");
+        fs::copy(here.join(name), file(&dir, "wrong").join(name)).unwrap();
+    }
+    let (_, text) = run(&dir, &["check", "guard"]);
+    assert!(text.contains("\n      ? Which thread has the last element"), "{text}");
+    let (_, text) = run(&dir, &["show", "guard", "--no-open"]);
+    assert!(text.contains("\npicture at n = 256, where it fails: "), "{text}");
+    let (_, text) = run(&dir, &["show", "guard", "--no-open", "--case", "3"]);
+    assert!(text.contains("\npicture at n = 257: "), "{text}");
+    // Another mistake, which is wrong at other places.
+    fs::write(file(&dir, "exercise.cu"), solution.replace("i < n", "i < n && i != 5")).unwrap();
+    let (_, text) = run(&dir, &["check", "guard"]);
+    assert!(text.contains("at element 5: ") && !text.contains("\n      ? "), "{text}");
+    solve(&dir);
+    let (_, text) = run(&dir, &["show", "guard", "--no-open"]);
+    assert!(text.contains("\npicture at n = 256: "), "{text}");
+}
+
 #[test]
 fn without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so() {
     if !compiler(&Device::sim(), "without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so") {
