@@ -8,9 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use bench::table::wrap;
 use common::compile::gate::{self, Guest};
 use common::compile::{self, CompilerName};
 use common::device::DeviceChoice;
+use console::Style;
 use serde::Serialize;
 
 use crate::child;
@@ -102,28 +104,50 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.passed() { "passed" } else { "not yet" };
-        writeln!(f, "{}: {what}, {} of {} points (seed {})", self.id, self.points(), self.full(), self.seed)?;
+impl Verdict {
+    /// Its text in pieces, each with its style. Lines have at most `width` characters if their words allow.
+    pub fn styled(&self, width: usize) -> Vec<(Style, String)> {
+        let plain = |text: String| (Style::new(), text);
+        let (state, color) =
+            if self.passed() { ("passed", Style::new().green()) } else { ("not yet", Style::new().yellow()) };
+        let mut pieces = vec![plain(format!("{}: ", self.id)), (color, state.to_owned())];
+        pieces.push(plain(format!(", {} of {} points (seed {})\n", self.points(), self.full(), self.seed)));
         for part in &self.parts {
-            let mark = if part.points == part.of { '+' } else { '-' };
-            writeln!(
-                f,
-                "  {mark} {:<8} {}/{}  {}",
-                part.name,
-                part.points,
-                part.of,
-                part.detail.replace('\n', "\n      ")
-            )?;
+            let (mark, color) = match part.points == part.of {
+                true => ('+', Style::new().green()),
+                false if part.detail == LATER => ('-', Style::new().dim()),
+                false => ('-', Style::new().red()),
+            };
+            let label = format!("  {mark} {:<8} {}/{}  ", part.name, part.points, part.of);
+            let indent = label.chars().count();
+            let (first, rest) = part.detail.split_once('\n').unwrap_or((&part.detail, ""));
+            let first = wrap(first, width.saturating_sub(indent)).replace('\n', &format!("\n{:indent$}", ""));
+            pieces.extend([(color, label), plain(first + "\n")]);
+            pieces.extend(rest.lines().map(|line| plain(indented(line, width))));
             if let Some(asks) = &part.asks {
-                writeln!(f, "      ? {asks}")?;
+                let asks = wrap(asks, width.saturating_sub(8)).replace('\n', "\n        ");
+                pieces.extend([(Style::new().yellow(), "      ? ".to_owned()), plain(asks + "\n")]);
             }
         }
         if let Some(printed) = &self.printed {
-            writeln!(f, "  printed with {}", printed.replace('\n', "\n      "))?;
+            pieces.push(plain(format!("  printed with {}\n", printed.replace('\n', "\n      "))));
         }
-        Ok(())
+        pieces
+    }
+}
+
+/// A further line of a part's detail. Source text and what is drawn below it stay as they are.
+fn indented(line: &str, width: usize) -> String {
+    const INDENT: &str = "      ";
+    let is_drawing =
+        line.split_once('|').is_some_and(|(number, _)| number.chars().all(|c| c == ' ' || c.is_ascii_digit()));
+    let line = if is_drawing { line.to_owned() } else { wrap(line, width.saturating_sub(INDENT.len())) };
+    format!("{INDENT}{}\n", line.replace('\n', &format!("\n{INDENT}")))
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.styled(usize::MAX).iter().try_for_each(|(_, text)| f.write_str(text))
     }
 }
 
@@ -513,4 +537,49 @@ pub fn author(
         lines.push((format!("wrong/{name}"), judged));
     }
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_fits_the_width_and_keeps_what_is_drawn() {
+        let drawing =
+            "12 |     sums[threadIdx.x] = sums[threadIdx.x] + x[i];\n   |     ^^^^ block (0, 0, 0), thread (0, 0, 0)";
+        let part = |name, points, detail: &str| Part { name, points, of: 2, detail: detail.to_owned(), asks: None };
+        let found = format!("n = 1: shared-race\n{drawing}\n   = note: a sentence that is longer than a line is");
+        let asks = Some("Which threads write to `sums` before the barrier?".to_owned());
+        let parts = vec![
+            part("correct", 2, "right values in all 4 cases, on cuda:0 too"),
+            Part { asks, ..part("clean", 0, &found) },
+            part("budget", 0, LATER),
+        ];
+        let id = "warp-sum".to_owned();
+        let verdict = Verdict { id, seed: 1, parts, printed: None, failing: None, missing: false };
+        let text: String = verdict.styled(40).into_iter().map(|(_, text)| text).collect();
+        let expected = "\
+warp-sum: not yet, 2 of 6 points (seed 1)
+  + correct  2/2  right values in all 4
+                  cases, on cuda:0 too
+  - clean    0/2  n = 1: shared-race
+      12 |     sums[threadIdx.x] = sums[threadIdx.x] + x[i];
+         |     ^^^^ block (0, 0, 0), thread (0, 0, 0)
+         = note: a sentence that is
+         longer than a line is
+      ? Which threads write to `sums`
+        before the barrier?
+  - budget   0/2  not judged until the
+                  parts above pass
+";
+        assert_eq!(text, expected);
+        let colored = |label: &str| {
+            let (style, _) = verdict.styled(40).into_iter().find(|(_, text)| text.contains(label)).unwrap();
+            style.force_styling(true).apply_to("x").to_string()
+        };
+        assert_eq!(colored("+ correct"), "\u{1b}[32mx\u{1b}[0m");
+        assert_eq!(colored("- clean"), "\u{1b}[31mx\u{1b}[0m");
+        assert_eq!(colored("not yet"), "\u{1b}[33mx\u{1b}[0m");
+        assert_eq!(verdict.to_string().lines().count(), 8);
+    }
 }

@@ -42,8 +42,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::record::Record;
-use crate::table::{Format, Table};
+use crate::table::{Format, Table, wrap};
 use crate::terminal::Terminal;
+use ::console::Style;
 use common::device::{Device, DeviceArgs, DeviceGroup, SimOptions};
 use common::error::{Error, Result};
 use common::text::printable_lines;
@@ -211,6 +212,30 @@ impl Shell {
     /// Same as [`Shell::table`].
     pub fn print(&mut self, text: &str) -> Result<()> {
         self.write(text);
+        self.unless_closed()
+    }
+
+    /// [`Shell::print`] in lines that fit the terminal, if their words allow.
+    ///
+    /// # Errors
+    /// Same as [`Shell::table`].
+    pub fn print_wrapped(&mut self, text: &str) -> Result<()> {
+        self.print(&(wrap(text, self.terminal.width) + "\n"))
+    }
+
+    /// Prints pieces of text, each in its style if the output shows colours.
+    ///
+    /// # Errors
+    /// Same as [`Shell::table`].
+    pub fn print_styled(&mut self, pieces: impl IntoIterator<Item = (Style, impl AsRef<str>)>) -> Result<()> {
+        for (style, text) in pieces {
+            let text = printable_lines(text.as_ref());
+            if self.terminal.colors {
+                self.write_raw(&style.force_styling(true).apply_to(text).to_string());
+            } else {
+                self.write_raw(&text);
+            }
+        }
         self.unless_closed()
     }
 

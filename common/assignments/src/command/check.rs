@@ -16,7 +16,7 @@ pub(crate) fn run(session: &Session, id: Option<&str>, answer: Option<&str>, she
     }
     let Some(exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
     let verdict = session.check(exercise)?;
-    shell.print(&verdict.to_string())?;
+    shell.print_styled(verdict.styled(shell.terminal().width))?;
     if verdict.passed() {
         let next = session.chosen(None)?.map_or("All exercises pass.".to_owned(), |next| format!("Next: {}", next.id));
         return Ok(shell.print(&format!("{next}\n"))?);

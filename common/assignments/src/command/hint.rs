@@ -10,10 +10,10 @@ use super::Session;
 pub(crate) fn hint(session: &Session, id: Option<&str>, number: Option<usize>, shell: &mut Shell) -> Result<()> {
     let Some(exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
     match number {
-        None => Ok(shell.print(&another(session, exercise))?),
+        None => Ok(shell.print_wrapped(&another(session, exercise))?),
         Some(number) => {
             session.store.note_hints(exercise, number.min(exercise.hints.len()).max(session.store.hints(exercise)));
-            Ok(shell.print(&(0..number).filter_map(|at| line(exercise, at)).collect::<String>())?)
+            Ok(shell.print_wrapped(&(0..number).filter_map(|at| line(exercise, at)).collect::<Vec<_>>().join("\n"))?)
         }
     }
 }
@@ -24,7 +24,7 @@ pub(crate) fn another(session: &Session, exercise: &Exercise) -> String {
     let Some(hint) = line(exercise, given) else {
         let (id, all) = (&exercise.id, exercise.hints.len());
         return format!(
-            "There are no more hints: `hint {id} {all}` shows them again, `solution {id} --i-give-up` the answer.\n"
+            "There are no more hints: `hint {id} {all}` shows them again, `solution {id} --i-give-up` the answer."
         );
     };
     session.store.note_hints(exercise, given + 1);
@@ -33,8 +33,7 @@ pub(crate) fn another(session: &Session, exercise: &Exercise) -> String {
 
 fn line(exercise: &Exercise, at: usize) -> Option<String> {
     let hint = exercise.hints.get(at)?;
-    let said = format!("{}, hint {} of {}: {hint}", exercise.id, at + 1, exercise.hints.len());
-    Some(super::list::wrapped(&said) + "\n")
+    Some(format!("{}, hint {} of {}: {hint}", exercise.id, at + 1, exercise.hints.len()))
 }
 
 /// The solution, after a pass or if the reader gives up.

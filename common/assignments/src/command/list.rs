@@ -3,7 +3,7 @@
 use anyhow::Result;
 use assignments::exercise::Exercise;
 use bench::command::Shell;
-use bench::table::{Cell, ColumnSpec, TableBuilder, WIDTH};
+use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::progress::Progress;
 use rayon::prelude::*;
 
@@ -87,25 +87,8 @@ pub(crate) fn clipped(title: &str, width: usize) -> String {
 pub(crate) fn next(session: &Session, shell: &mut Shell) -> Result<()> {
     match session.next()? {
         None => Ok(shell.print("All exercises pass.\n")?),
-        Some(exercise) => Ok(shell.print(&introduction(exercise))?),
+        Some(exercise) => Ok(shell.print_wrapped(&introduction(exercise))?),
     }
-}
-
-/// Wraps text to the width of the terminal.
-pub(crate) fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last().map_or(0, |line| line.chars().count());
-        match lines.last_mut() {
-            Some(last) if line == 0 => last.push_str(word),
-            Some(last) if line + 1 + word.chars().count() <= WIDTH => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.join("\n")
 }
 
 /// Introduction to an exercise: title, goal and page.
@@ -113,7 +96,6 @@ pub(crate) fn introduction(exercise: &Exercise) -> String {
     let Exercise { id, title, goal, page, .. } = exercise;
     let file = exercise.file("exercise.cu");
     let file = file.display();
-    let goal = wrapped(goal);
     format!(
         "{id}: {title}\n\n{goal}\n\n  edit:  {file}\n  page:  book/pages/{page}\n  then:  `check {id}` or `watch {id}`\n"
     )

@@ -8,8 +8,6 @@ use assignments::question::{self, Question};
 use bench::command::Shell;
 use bench::table::{ColumnSpec, TableBuilder};
 
-use super::list::wrapped;
-
 const ID: ColumnSpec = ColumnSpec::text("question", "question");
 const PAGE: ColumnSpec = ColumnSpec::text("page", "page");
 
@@ -36,7 +34,8 @@ pub(crate) fn check(question: &Question, answer: Option<&str>, shell: &mut Shell
         Some(answer) => answer.to_owned(),
         None => {
             let choices = if kernels.len() > 1 { format!(" ({})", kernels.join(" or ")) } else { String::new() };
-            shell.print(&format!("{}\n\n{}{choices}\n", question.code()?, wrapped(&question.question)))?;
+            shell.print(&format!("{}\n\n", question.code()?))?;
+            shell.print_wrapped(&format!("{}{choices}", question.question))?;
             if !io::stdin().is_terminal() {
                 return Ok(shell.print(&format!("Answer with `check {id} --answer ANSWER`.\n"))?);
             }
@@ -46,7 +45,7 @@ pub(crate) fn check(question: &Question, answer: Option<&str>, shell: &mut Shell
         }
     };
     if found.is(&said) {
-        return Ok(shell.print(&format!("{id}: right, {}.\n{}\n", found.right, wrapped(&found.because)))?);
+        return Ok(shell.print_wrapped(&format!("{id}: right, {}.\n{}", found.right, found.because))?);
     }
     shell.fail_quietly();
     Ok(shell.print(&format!("{id}: no, not {}. Try again; the page has the answer.\n", said.trim()))?)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use assignments::exercise::Exercise;
 use bench::command::Shell;
-use console::{Key, Term};
+use console::{Key, Style, Term};
 
 use super::show::ShowArgs;
 use super::{Session, compiler, hint, list, show};
@@ -33,7 +33,7 @@ pub(crate) fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Res
     let Some(mut exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
     let keys = keys();
     let mut file = Watched::new(exercise);
-    shell.print(&list::introduction(exercise))?;
+    shell.print_wrapped(&list::introduction(exercise))?;
     verdict(session, exercise, keys.is_some(), shell)?;
     loop {
         match file.wait(keys.as_ref()) {
@@ -44,13 +44,13 @@ pub(crate) fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Res
                 }
                 verdict(session, exercise, keys.is_some(), shell)?;
             }
-            Event::Key('h') => shell.print(&hint::another(session, exercise))?,
+            Event::Key('h') => shell.print_wrapped(&hint::another(session, exercise))?,
             Event::Key('l') => report(list::list(session, &[], shell), shell)?,
             Event::Key('s') => report(show::show(session, exercise, &ShowArgs::default(), shell), shell)?,
             Event::Key('n') => {
                 exercise = following(session, exercise);
                 file = Watched::new(exercise);
-                shell.print(&format!("\n{}", list::introduction(exercise)))?;
+                shell.print_wrapped(&format!("\n{}", list::introduction(exercise)))?;
                 verdict(session, exercise, true, shell)?;
             }
             Event::Key('q') | Event::Closed => return Ok(()),
@@ -73,7 +73,9 @@ fn verdict(session: &Session, exercise: &Exercise, has_keys: bool, shell: &mut S
         Ok(verdict) => {
             let keys = if has_keys { KEYS } else { "" };
             let took = start.elapsed().as_secs_f64();
-            shell.print(&format!("\n{verdict}checked in {took:.2} s   {keys}\n"))?;
+            shell.print("\n")?;
+            shell.print_styled(verdict.styled(shell.terminal().width))?;
+            shell.print_styled([(Style::new().dim(), format!("checked in {took:.2} s   {keys}\n"))])?;
         }
         Err(error) => report(Err(error), shell)?,
     }
@@ -84,7 +86,10 @@ fn verdict(session: &Session, exercise: &Exercise, has_keys: bool, shell: &mut S
 fn report(result: Result<()>, shell: &mut Shell) -> Result<()> {
     match result {
         Ok(()) => Ok(()),
-        Err(error) => Ok(shell.print(&format!("error: {error:#}\n"))?),
+        Err(error) => {
+            let pieces = [(Style::new().red(), "error"), (Style::new(), &format!(": {error:#}\n"))];
+            Ok(shell.print_styled(pieces)?)
+        }
     }
 }
 

@@ -185,6 +185,30 @@ fn a_known_mistake_is_asked_about_and_show_draws_the_case_that_fails() {
     assert!(text.contains("\npicture at n = 256: "), "{text}");
 }
 
+/// A terminal's colours are ours; what a kernel prints has none, and clears no screen.
+#[test]
+fn a_verdict_is_coloured_and_fits_the_terminal() {
+    if !compiler(&Device::sim(), "a_verdict_is_coloured_and_fits_the_terminal") {
+        return;
+    }
+    let dir = checkout();
+    let solution = fs::read_to_string(file(&dir, "solution.cu")).unwrap();
+    let prints = "if (i == 0) printf(\"\\x1b[2J\\n\");\n    if (i + 1 < n) {";
+    fs::write(file(&dir, "exercise.cu"), solution.replace("if (i < n) {", prints)).unwrap();
+    let check = |variable: &str| {
+        let mut command = command(&dir, &["check", "guard"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env(variable, "1").env("COLUMNS", "60");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let colored = check("CLICOLOR_FORCE");
+    assert!(colored.contains("\u{1b}[31m  - correct") && colored.contains("\u{1b}[33mnot yet\u{1b}[0m"), "{colored}");
+    assert!(!colored.contains("\u{1b}[2J") && colored.contains("\\u{1b}[2J"), "{colored}");
+    let plain = check("NO_COLOR");
+    assert!(!plain.contains('\u{1b}') && plain.contains("\n  - correct"), "{plain}");
+    let (verdict, _) = plain.split_once("  printed with").unwrap();
+    assert!(verdict.lines().all(|line| line.chars().count() <= 60), "{verdict}");
+}
+
 #[test]
 fn without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so() {
     if !compiler(&Device::sim(), "without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so") {
