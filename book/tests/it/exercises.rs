@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use assignments::{exercise, question};
+use assignments::{exercise, grade, question};
 use book::{Book, check, generated};
 
 #[test]
@@ -25,4 +25,23 @@ fn every_exercise_and_every_question_stands_on_its_page() {
     let questions = question::all(workspace).unwrap();
     let questions = questions.into_iter().map(|question| (question.page, "question".to_owned(), question.id));
     assert_eq!(there, exercises.chain(questions).collect(), "left: in the pages; right: what should be there");
+}
+
+/// What a failure looks like gives nothing away: its diagnostics show lines that a reader has from the beginning.
+#[test]
+fn a_failure_shows_no_line_that_a_reader_has_yet_to_find() {
+    let pages = Book::of_course().unwrap().pages();
+    let mut shown = 0;
+    for page in check::pages_below(&pages).unwrap() {
+        let text = fs::read_to_string(pages.join(&page)).unwrap();
+        for region in generated::regions(&text).unwrap().into_iter().filter(|region| region.name == "exercise") {
+            let (before, failure) = text[region.body.clone()].split_once("What a failure looks like").unwrap();
+            let (_, skeleton) = before.split_once("```cpp\n").unwrap();
+            for line in grade::quoted(failure) {
+                assert!(skeleton.lines().any(|own| own.trim() == line), "{page}: {}: {line}", region.argument);
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 20, "{shown} lines");
 }

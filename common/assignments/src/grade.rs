@@ -136,6 +136,12 @@ impl Verdict {
     }
 }
 
+/// The lines of the file that a verdict's text shows, without their indentation.
+pub fn quoted(verdict: &str) -> impl Iterator<Item = &str> {
+    let lines = verdict.lines().filter_map(|line| line.split_once(" | "));
+    lines.filter(|(number, _)| number.trim().parse::<u32>().is_ok()).map(|(_, line)| line.trim())
+}
+
 /// A further line of a part's detail. Source text and what is drawn below it stay as they are.
 fn indented(line: &str, width: usize) -> String {
     const INDENT: &str = "      ";
@@ -581,5 +587,6 @@ warp-sum: not yet, 2 of 6 points (seed 1)
         assert_eq!(colored("- clean"), "\u{1b}[31mx\u{1b}[0m");
         assert_eq!(colored("not yet"), "\u{1b}[33mx\u{1b}[0m");
         assert_eq!(verdict.to_string().lines().count(), 8);
+        assert_eq!(quoted(&text).collect::<Vec<_>>(), ["sums[threadIdx.x] = sums[threadIdx.x] + x[i];"]);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
-use assignments::exercise::Exercise;
-use assignments::grade::Verdict;
+use anyhow::{Result, bail};
+use assignments::exercise::{Exercise, Expected};
+use assignments::grade::{Verdict, quoted};
 use assignments::job::ShowRequest;
 use assignments::store;
 use bench::command::Shell;
@@ -46,13 +46,8 @@ pub(crate) fn run(session: &Session, shell: &mut Shell) -> Result<()> {
 
 fn page(session: &Session, exercise: &Exercise) -> Result<Page> {
     let grade = |file| session.grader.grade(exercise, file);
-    let solution = exercise.file("solution.cu");
-    // One with a diagnostic says most.
-    let wrong = exercise.wrong.iter();
-    let (name, _) = wrong.max_by_key(|(name, expected)| (expected.part == "clean", std::cmp::Reverse(*name))).unzip();
-    let wrong = exercise.dir.join("wrong").join(name.map_or("", String::as_str));
-    let text = std::fs::read_to_string(&wrong)?;
-    let comment = text.lines().map_while(|line| line.strip_prefix("//")).map(str::trim);
+    let (solution, skeleton) = (exercise.file("solution.cu"), store::skeleton(exercise)?);
+    let (mistake, failed) = failure(session, exercise, &skeleton)?;
     let case = clearest_case(exercise);
     let request = ShowRequest { picture: None, sizes: case.clone(), block: [0; 3], line: None };
     let picture = match session.grader.show(exercise, &solution, request)? {
@@ -60,13 +55,30 @@ fn page(session: &Session, exercise: &Exercise) -> Result<Page> {
         Err(_) => None,
     };
     Ok(Page {
-        skeleton: store::skeleton(exercise)?,
+        skeleton,
         passed: grade(&solution)?.to_string(),
-        mistake: comment.collect::<Vec<_>>().join(" "),
-        failed: first_finding(&grade(&wrong)?),
+        mistake,
+        failed,
         picture,
         sizes: assignments::grade::sizes(case),
     })
+}
+
+/// The first comment of a wrong submission, and the verdict on it, which shows no line that a reader has yet to find.
+fn failure(session: &Session, exercise: &Exercise, skeleton: &str) -> Result<(String, String)> {
+    let mut names: Vec<(&String, &Expected)> = exercise.wrong.iter().collect();
+    // A diagnostic says most, then a question.
+    names.sort_by_key(|(_, Expected { part, asks, .. })| (part != "clean", part != "correct", asks.is_none()));
+    for (name, _) in names {
+        let file = exercise.dir.join("wrong").join(name);
+        let failed = first_finding(&session.grader.grade(exercise, &file)?);
+        if quoted(&failed).all(|line| skeleton.lines().any(|own| own.trim() == line)) {
+            let text = std::fs::read_to_string(&file)?;
+            let comment = text.lines().map_while(|line| line.strip_prefix("//")).map(str::trim);
+            return Ok((comment.collect::<Vec<_>>().join(" "), failed));
+        }
+    }
+    bail!("{}: the verdict on each wrong submission shows a line that the skeleton does not have", exercise.id)
 }
 
 /// A verdict with the first of its diagnostics.
