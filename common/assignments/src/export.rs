@@ -72,6 +72,7 @@ fn write_into(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Resu
     let readme = README
         .replace("{needs}", install.needs)
         .replace("{install}", &install.commands.join("\n"))
+        .replace("{in_place}", if install.needs_rust { ", in place of the line with `cuda-toolkit`" } else { "" })
         .replace("{repository}", repository)
         .replace("{exercises}", &table(class.exercises));
     put(&dir.join("README.md"), readme.as_bytes())?;

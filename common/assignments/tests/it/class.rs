@@ -267,7 +267,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         );
         println!("{readme}\n{workflow}");
         for text in [&readme, &workflow] {
-            let left = ["{repository}", "{revision}", "{needs}", "{install}", "{exercises}", "{only}"];
+            let left = ["{repository}", "{revision}", "{needs}", "{install}", "{in_place}", "{exercises}", "{only}"];
             assert!(left.iter().all(|name| !text.contains(name)), "{text}");
         }
 
