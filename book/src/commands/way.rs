@@ -25,7 +25,7 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it builds: the checks of every commit do the like"), &["cargo build"]),
     (
         Elsewhere("since it changes what is installed"),
-        &["cargo install", "python3", "pip", ".venv/bin/pip", ". .venv/bin/activate"],
+        &["cargo install", "python3", "pip", "brew", ".venv/bin/pip", ". .venv/bin/activate"],
     ),
     (Elsewhere("since it rewrites the shipped PTX; every commit runs it with --check"), &["--bin ship-ptx"]),
     (Elsewhere("since it builds the book: every commit does"), &["-p book"]),
@@ -47,7 +47,7 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it runs until a key ends it"), &["assignments watch"]),
     // The exercises of a checkout are the reader's to solve, and a skeleton does not pass.
     (InClass(1), &["assignments check guard", "assignments grade"]),
-    (InClass(0), &["assignments next", "assignments hint", "assignments show", "assignments list"]),
+    (InClass(0), &["assignments next", "assignments hint", "assignments show", "assignments list", "assignments new"]),
     // A wrong answer, so that the page gives nothing away.
     (Fails, &["assignments check --answer"]),
     // A gallery's broken kernel is wrong. Made early, the copies of number 7 give the right values.

@@ -42,15 +42,17 @@ pub fn run(program: &Path, isolation: Option<&Isolation>, job: &Job, time: Durat
     let Some(answer) = text.lines().find_map(|line| line.strip_prefix(&nonce)) else {
         return stopped("The process that compiled and ran it crashed, or printed too much.".to_owned());
     };
+    // Diagnostics name files as if they lay in the folder.
+    let place = format!("{}{}", task.folder().display(), std::path::MAIN_SEPARATOR);
     match serde_json::from_str::<Result<Outcome, String>>(answer)? {
         Ok(mut outcome) => {
-            // Diagnostics name the file as if it lay in the folder.
-            let place = format!("{}{}", task.folder().display(), std::path::MAIN_SEPARATOR);
             let texts = outcome.cases.iter_mut().map(|case| &mut case.rendered).chain(&mut outcome.stopped);
+            let picture = outcome.shown.as_mut().and_then(|shown| shown.picture.as_mut().err());
+            let texts = texts.chain(picture);
             texts.for_each(|text| *text = text.replace(&place, ""));
             Ok(outcome)
         }
-        Err(error) => bail!(error),
+        Err(error) => bail!(error.replace(&place, "")),
     }
 }
 

@@ -320,9 +320,13 @@ pub fn clarity(sizes: &Sizes) -> impl Ord + use<> {
 /// If there is none: exercises of another folder would be judged, changed and shown in place of those that are meant.
 pub fn root() -> Result<PathBuf> {
     let here = std::env::current_dir().context("the current directory is not known")?;
-    let is_root = |dir: &&Path| phases(dir).is_ok_and(|phases| !phases.is_empty());
-    let root = here.ancestors().find(is_root);
+    let root = here.ancestors().find(|dir| is_root(dir));
     root.map(Path::to_owned).context("there are no exercises here: go to the folder of your class, or of the course")
+}
+
+/// Whether a folder is a checkout or a class's repository.
+pub fn is_root(dir: &Path) -> bool {
+    phases(dir).is_ok_and(|phases| !phases.is_empty())
 }
 
 /// The folders `phaseN-*/exercises`.

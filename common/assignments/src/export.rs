@@ -78,7 +78,7 @@ fn write_into(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Resu
     put(&dir.join("README.md"), readme.as_bytes())?;
     let only = if class.only.is_empty() { String::new() } else { format!(" --only {}", class.only.join(",")) };
     let workflow = WORKFLOW
-        .replace("{install}", &install.commands.join("\n          "))
+        .replace("{install}", &Install::new("\"$COURSE\"", revision.as_deref()).commands.join("\n          "))
         .replace("{repository}", class.repository.unwrap_or("${{ vars.COURSE_REPOSITORY }}"))
         .replace("{revision}", revision.as_deref().unwrap_or("HEAD"))
         .replace("{only}", &only);

@@ -92,10 +92,19 @@ impl Verdict {
         self.parts.iter().filter(|part| ["correct", "clean"].contains(&part.name)).all(|part| part.points == part.of)
     }
 
-    /// The first line of the reason for the first lost points; `None` if none are lost.
+    /// The reason for the first lost points in a line, with the place in the file and the question if there are such; `None` if none
+    /// are lost.
     pub fn reason(&self) -> Option<String> {
         let lost = self.parts.iter().find(|part| part.points < part.of)?;
-        Some(format!("{}: {}", lost.name, lost.detail.lines().next().unwrap_or_default()))
+        let mut lines = lost.detail.lines();
+        let mut reason = format!("{}: {}", lost.name, lines.next().unwrap_or_default());
+        if reason.ends_with(':') {
+            // It announces what the next line says.
+            reason = format!("{reason} {}", lines.next().unwrap_or_default().trim());
+        } else if let Some(place) = lines.find_map(|line| line.trim_start().strip_prefix("--> ")) {
+            reason = format!("{reason} at {place}");
+        }
+        Some(lost.asks.iter().fold(reason, |reason, asks| format!("{reason}. {asks}")))
     }
 
     /// True if all points are given.
@@ -463,7 +472,12 @@ pub fn read(file: &Path) -> Result<Result<String, String>> {
         return Ok(Err(format!("Expected a file of at most {} bytes.", gate::MAX_SOURCE)));
     }
     let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    Ok(Ok(String::from_utf8_lossy(&bytes).into_owned()))
+    // Editors on Windows write such a mark at the beginning.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Ok(Err("The file is saved as UTF-16: save it as UTF-8.".to_owned()));
+    }
+    Ok(Ok(String::from_utf8_lossy(bytes).into_owned()))
 }
 
 /// `columns = 3, rows = 2`.
@@ -496,8 +510,8 @@ pub fn judge_mutant(grader: &Grader, exercise: &Exercise, mutant: &Mutant) -> Re
     })
 }
 
-/// Checks that an exercise's files give what they should: one line per file, with the error, if any. Of the wrong ones at most `most`
-/// are run, others with each seed.
+/// Checks that an exercise's files give what they should: one line per file, with the error, if any. Of the wrong ones, those whose
+/// numbers are chosen are run.
 ///
 /// # Errors
 /// Same as [`Grader::grade`].
@@ -505,7 +519,7 @@ pub fn author(
     grader: &Grader,
     exercise: &Exercise,
     skeleton: &str,
-    most: usize,
+    is_chosen: impl Fn(usize) -> bool,
 ) -> Result<Vec<(String, Result<Verdict, String>)>> {
     let mut lines = Vec::new();
     let solution = grader.grade(exercise, &exercise.file("solution.cu"))?;
@@ -526,8 +540,7 @@ pub fn author(
     ensure!(files.len() >= least, "{}: fewer than {least} files in `wrong`", exercise.id);
     ensure!(files.len() == exercise.wrong.len(), "{}: `wrong` lists other files than there are", exercise.id);
     ensure!(!exercise.hints.is_empty(), "{}: no hints", exercise.id);
-    let first = grader.seed as usize % files.len();
-    for file in files.iter().cycle().skip(first).take(most.min(files.len())) {
+    for (_, file) in files.iter().enumerate().filter(|(number, _)| is_chosen(*number)) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let expected = exercise.wrong.get(&name).with_context(|| format!("{}: no reason for {name}", exercise.id))?;
         let verdict = grader.grade(exercise, file)?;

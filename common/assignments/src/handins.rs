@@ -3,7 +3,7 @@
 //! | layout | person |
 //! | --- | --- |
 //! | `PERSON/…` | the folder's name |
-//! | `NAME_123_assignsubmission_file_/…`, Moodle's | `NAME`, participant 123 |
+//! | `NAME_123_assignsubmission_file_/…`, or `NAME_123_assignsubmission_file_guard.cu`, Moodle's | `NAME`, participant 123 |
 //! | `name_123_456_guard.cu`, Canvas' flat folder; `_LATE` may follow the name | `name`, user 123 |
 //!
 //! In a person's folder the answer to the exercise `guard` is `guard.cu`, or `exercise.cu` in a folder as in this repository. If
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::exercise::{Exercise, REFERENCE};
+use crate::exercise::{self, Exercise, REFERENCE};
 
 /// Maximum depth of folders below a person's, and number of files among which an answer is looked for.
 const MAX_DEPTH: usize = 6;
@@ -57,19 +57,27 @@ pub enum Answer {
 pub fn people(dir: &Path) -> Result<Vec<Person>> {
     let dir = dir.canonicalize().with_context(|| format!("{} cannot be read", dir.display()))?;
     let (mut people, mut flat) = (Vec::new(), BTreeMap::<(String, String), BTreeMap<String, PathBuf>>::new());
+    ensure!(
+        !exercise::is_root(&dir),
+        "{}: these are one person's exercises: `grade FOLDER` grades them, and `submissions` a folder of such folders",
+        dir.display()
+    );
     for entry in std::fs::read_dir(&dir)? {
         let entry = entry?;
         let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        if is_of_system(&name) || (name.ends_with("_assignsubmission_onlinetext_") && has_files(&dir, &name)) {
+            continue;
+        }
         if path.is_dir() {
             let files = if entry.file_type()?.is_symlink() { Files::Linked } else { Files::Folder(path) };
             let (name, number) = of_moodle(&name).unwrap_or((name, None));
             people.push(Person { name, number, files });
-        } else if let Some((person, file)) = of_canvas(&name) {
+        } else if let Some((person, file)) = of_canvas(&name).or_else(|| of_flat_moodle(&name)) {
             flat.entry(person).or_default().insert(file, path);
         }
     }
-    let of_canvas = |((name, number), files)| Person { name, number: Some(number), files: Files::Flat(files) };
-    people.extend(flat.into_iter().map(of_canvas));
+    let of_flat = |((name, number), files)| Person { name, number: Some(number), files: Files::Flat(files) };
+    people.extend(flat.into_iter().map(of_flat));
     ensure!(
         !people.is_empty(),
         "{}: nobody handed anything in there: a folder for each person is expected, with files such as guard.cu, or the \
@@ -86,6 +94,23 @@ pub fn people(dir: &Path) -> Result<Vec<Person>> {
         }
     }
     Ok(people)
+}
+
+/// Whether a file or folder is one that a system keeps beside others: `.git`, `__MACOSX`, `._guard.cu`.
+fn is_of_system(name: &str) -> bool {
+    name.starts_with('.') || name == "__MACOSX"
+}
+
+/// Whether a person with this folder of online text handed in files as well.
+fn has_files(dir: &Path, online_text: &str) -> bool {
+    dir.join(online_text.replace("_onlinetext_", "_file_")).is_dir()
+}
+
+/// `Ada Lovelace_123_assignsubmission_file_guard.cu`: person and number, and the file's own name.
+fn of_flat_moodle(name: &str) -> Option<((String, String), String)> {
+    let (_, file) = name.split_once("_assignsubmission_file_")?;
+    let (person, number) = of_moodle(name)?;
+    is_kernel(Path::new(file)).then(|| ((person, number.unwrap_or_default()), file.to_owned()))
 }
 
 /// `Ada Lovelace_123_assignsubmission_file_`.
@@ -138,9 +163,13 @@ impl Person {
             }
             Files::Flat(files) => (None, files.clone()),
         };
-        let answers = exercises.iter().map(|exercise| answer(exercise, folder, &files)).collect();
-        let means_none = |file: &&String| !all.iter().any(|exercise| means(file, exercise) || is_ours(file, exercise));
-        (answers, files.keys().filter(means_none).cloned().collect())
+        let answers: Vec<Answer> = exercises.iter().map(|exercise| answer(exercise, folder, &files)).collect();
+        let is_unknown = |(file, path): &(&String, &PathBuf)| {
+            !answers.contains(&Answer::File((*path).clone()))
+                && !all.iter().any(|exercise| means(file, exercise) || is_ours(file, exercise))
+        };
+        let unknown = files.iter().filter(is_unknown).map(|(file, _)| file.clone()).collect();
+        (answers, unknown)
     }
 }
 
@@ -149,6 +178,9 @@ fn find(root: &Path, folder: &Path, depth: usize, files: &mut BTreeMap<String, P
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let Ok(kind) = entry.file_type() else { continue };
+        if is_of_system(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
         if kind.is_dir() && depth < MAX_DEPTH {
             find(root, &path, depth + 1, files);
         } else if kind.is_file() && is_kernel(&path) && files.len() < MAX_FILES {
@@ -172,7 +204,10 @@ fn answer(exercise: &Exercise, folder: Option<&Path>, files: &BTreeMap<String, P
             };
         }
     }
-    let meant: Vec<(&String, &PathBuf)> = files.iter().filter(|(file, _)| means(file, exercise)).collect();
+    let mut meant: Vec<(&String, &PathBuf)> = files.iter().filter(|(file, _)| means(file, exercise)).collect();
+    if meant.is_empty() {
+        meant = files.iter().filter(|(file, path)| is_nameless(file) && defines(path, &exercise.kernel)).collect();
+    }
     match meant[..] {
         [] => Answer::Missing,
         [(_, path)] => Answer::File(path.clone()),
@@ -181,6 +216,18 @@ fn answer(exercise: &Exercise, folder: Option<&Path>, files: &BTreeMap<String, P
             Answer::Refused(format!("Several files may be meant ({}): one should be called {name}.", names.join(", ")))
         }
     }
+}
+
+/// Whether a file has the name that all exercises' files have, without the folder that says whose it is.
+fn is_nameless(file: &str) -> bool {
+    let path = Path::new(file);
+    let is_ours = |folder: &Path| folder.parent().is_some_and(|folder| folder.ends_with("exercises"));
+    stem(path).strip_prefix("exercise").is_some_and(is_added) && !path.parent().is_some_and(is_ours)
+}
+
+/// Whether the text of a file defines a kernel of that name.
+fn defines(file: &Path, kernel: &str) -> bool {
+    crate::grade::read(file).is_ok_and(|text| text.is_ok_and(|text| text.contains(&format!("void {kernel}("))))
 }
 
 /// Whether a file with this path was handed out with an exercise, and is no answer.
@@ -193,15 +240,20 @@ fn is_ours(file: &str, exercise: &Exercise) -> bool {
 /// Whether a file with this path can only be meant for the exercise: by its own name, or by that of its folder.
 fn means(file: &str, exercise: &Exercise) -> bool {
     let path = Path::new(file);
-    let plain = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
-    let stem = plain(&path.file_stem().unwrap_or_default().to_string_lossy());
+    let stem = stem(path);
     if stem == "exercise" {
         return path.parent().is_some_and(|folder| folder.file_name() == exercise.dir.file_name());
     }
-    // What browsers and file managers add: `guard (1)`, `guard-1`, `guard - Copy`.
-    let added = stem.strip_prefix(&exercise.id);
-    added.is_some_and(|added| {
-        let added = added.trim_matches(['-', '(', ')']);
-        added.is_empty() || added == "copy" || is_number(added)
-    })
+    stem.strip_prefix(&exercise.id).is_some_and(is_added)
+}
+
+/// The name without its ending, as people mean it.
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase().replace(['_', ' '], "-")
+}
+
+/// Whether browsers and file managers add this to a name: `guard (1)`, `guard-1`, `guard - Copy`.
+fn is_added(rest: &str) -> bool {
+    let rest = rest.trim_matches(['-', '(', ')']);
+    rest.is_empty() || rest == "copy" || is_number(rest)
 }

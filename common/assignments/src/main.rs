@@ -24,9 +24,11 @@ use common::device::DeviceChoice;
     name = "assignments",
     after_help = "\
 To begin:
-    cargo run -p assignments -- next       what to do, and which file to edit
-    cargo run -p assignments -- watch      check it whenever you save
-    cargo run -p assignments -- hint       a hint, then another
+    assignments next       what to do, and which file to edit
+    assignments watch      check it whenever you save
+    assignments hint       a hint, then another
+
+In the course's checkout, `cargo run -p assignments -- next` does the same without an installation.
 
 Kernels are compiled by NVRTC, on macOS by clang; where it is missing, `check` prints the command that installs it. The exit status is 0 if all is well, 1 if an \
                   exercise does not pass, and 2 if a command fails."

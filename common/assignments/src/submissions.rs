@@ -143,6 +143,8 @@ const IDENTIFIER: ColumnSpec = ColumnSpec::text("Identifier", "Identifier");
 const FULL_NAME: ColumnSpec = ColumnSpec::text("Full name", "Full name");
 const GRADE: ColumnSpec = ColumnSpec::number("Grade", "Grade", 0);
 const MAXIMUM_GRADE: ColumnSpec = ColumnSpec::number("Maximum Grade", "Maximum Grade", 0);
+/// Time of the grade that is there; empty for none. Without this column Moodle refuses the file.
+const MODIFIED: ColumnSpec = ColumnSpec::text("Last modified (grade)", "Last modified (grade)");
 const FEEDBACK: ColumnSpec = ColumnSpec::text("Feedback comments", "Feedback comments");
 
 impl Board {
@@ -162,7 +164,7 @@ impl Board {
                 let columns = [Column::from(STUDENT), Column::from(ID)].into_iter().chain(empty);
                 TableBuilder::of("", columns.chain([Column::number(assignment, 0)]))
             }
-            Lms::Moodle => TableBuilder::of("", [IDENTIFIER, FULL_NAME, GRADE, MAXIMUM_GRADE, FEEDBACK]),
+            Lms::Moodle => TableBuilder::of("", [IDENTIFIER, FULL_NAME, GRADE, MAXIMUM_GRADE, MODIFIED, FEEDBACK]),
         };
         for person in &self.people {
             let points = match person.handed_in() {
@@ -180,7 +182,7 @@ impl Board {
                     let row = table.row().set(IDENTIFIER, format!("Participant {number}"));
                     let row = row.set(FULL_NAME, &*person.name).set(GRADE, points);
                     let row = row.set(MAXIMUM_GRADE, Cell::Number(person.of().into()));
-                    row.set(FEEDBACK, person.feedback()).complete();
+                    row.set(MODIFIED, "").set(FEEDBACK, person.feedback()).complete();
                 }
             }
         }
@@ -199,7 +201,7 @@ impl Board {
             let path = folder.join(file_name(&person.name, &mut taken));
             let text: String = person.verdicts.iter().map(|verdict| format!("{verdict}\n")).collect();
             let text =
-                person.unknown.iter().fold(text, |text, file| text + &format!("{file} belongs to no exercise.\n"));
+                person.unknown.iter().fold(text, |text, file| text + &format!("{file} is named after no exercise.\n"));
             let written = std::fs::write(&path, printable_lines(&text).as_bytes());
             outcome = outcome.and(written.with_context(|| format!("{} cannot be written", path.display())));
         }
@@ -224,11 +226,11 @@ impl Board {
                 .set("passed", passed)
                 .set("points", Cell::Number(person.points().into()))
                 .set("of", Cell::Number(person.of().into()))
-                .set("similar", person.similar.first().map_or(String::new(), Likeness::to_string))
+                .set("similar", person.most_similar())
                 .complete();
         }
         for Person { name, unknown, .. } in self.people.iter().filter(|person| !person.unknown.is_empty()) {
-            table.note(format!("{name}: {} belongs to no exercise.", unknown.join(", ")));
+            table.note(format!("{name} handed in files named after no exercise: {}.", unknown.join(", ")));
         }
         table.finish()
     }
@@ -245,6 +247,15 @@ impl Person {
 
     fn of(&self) -> u32 {
         self.verdicts.iter().map(Verdict::full).sum()
+    }
+
+    /// The strongest likeness, and how many others there are.
+    fn most_similar(&self) -> String {
+        match &self.similar[..] {
+            [] => String::new(),
+            [one] => one.to_string(),
+            [first, others @ ..] => format!("{first}, and {} more", others.len()),
+        }
     }
 
     /// Exercises without all points, each with the first line of the reason.

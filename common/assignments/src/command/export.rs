@@ -46,12 +46,12 @@ pub(crate) fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Re
     ))?;
     if has_changes() {
         command::warn(
-            "this checkout has changes that are not committed: the class has the exercises as they are here, and installs the \
-             program of the last commit",
+            "this checkout has changes that are not committed: the class has the exercises as they are here, but installs the \
+             program of the last commit, and its workflow grades by the exercises of that commit. Commit and push, then export again",
         );
     }
     if repository.is_none() {
-        shell.print("The address to clone the course from is not known: write it into the README, and set the variable COURSE_REPOSITORY\nof your organisation's workflows; or export again with --repository URL.\n")?;
+        shell.print("The address to clone the course from is not known: export again with --repository URL, or write it into README.md and\n.devcontainer/devcontainer.json and set the variable COURSE_REPOSITORY of your organisation's workflows.\n")?;
     }
     Ok(())
 }

@@ -66,6 +66,9 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
         (None, Some(failing)) => failing,
         (None, None) => clearest_case(exercise),
     };
+    if failing.is_some() {
+        shell.print(&format!("{} does not pass yet: `check {}` says why.\n", exercise.id, exercise.id))?;
+    }
     let at = sizes(case) + if failing.as_ref() == Some(case) { ", where it fails" } else { "" };
     let mut block = [0; 3];
     ensure!(args.block.len() <= 3, "a block has at most three indices: --block X,Y,Z");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use assignments::submissions::{self, Lms};
 use bench::command::Shell;
 use bench::table::Format;
@@ -39,6 +39,12 @@ pub(crate) fn run(session: &Session, args: &SubmissionsArgs, shell: &mut Shell) 
     compiler()?;
     let sets = session.sets(&session.only(&args.only)?);
     let board = submissions::grade(&session.grader, &sets, &session.exercises, &args.dir)?;
+    if let (Some(_), Some(person)) = (args.lms, board.people.iter().find(|person| person.number.is_none())) {
+        bail!(
+            "{}: to import points, the system needs its own numbers: pass the folder as it was downloaded there",
+            person.name
+        );
+    }
     if let Some(folder) = &args.reports {
         board.write_reports(folder)?;
     }

@@ -40,11 +40,12 @@ pub enum Term {
 }
 
 impl Term {
-    /// The name of an axis of this extent, the one at `at` from the outermost on: `row` for `rows`, else a letter.
-    fn axis(&self, at: usize) -> String {
+    /// The name of an axis of this extent, the one at `at` of so many from the outermost on: `row` for `rows`, else a letter.
+    fn axis(&self, at: usize, of: usize) -> String {
         let is_name = |text: &str| text.len() > 1 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match self {
             Term::Text(text) if is_name(text) => text.strip_suffix('s').unwrap_or(text).to_owned(),
+            _ if of == 1 => "element".to_owned(),
             _ => ('i'..='z').nth(at).unwrap_or('z').to_string(),
         }
     }
@@ -179,7 +180,8 @@ impl Parameter {
                 Argument::Input(values(case, &extents(shape)?, *element, range.unwrap_or(RANGE), index)?)
             }
             Parameter::Output { shape, element, tolerance, before } => {
-                let axes: Axes = (0..).zip(shape).map(|(at, term)| term.axis(at)).zip(extents(shape)?).collect();
+                let axes: Axes =
+                    (0..).zip(shape).map(|(at, term)| term.axis(at, shape.len())).zip(extents(shape)?).collect();
                 let element = *element;
                 let before = before.map(|range| values(case, &axes.shape(), element, range, index)).transpose()?;
                 let tolerance = Tolerance::absolute(*tolerance);

@@ -36,6 +36,14 @@ impl Reference {
     /// # Errors
     /// If it is at fault, or NVRTC is absent.
     pub(super) fn fill(&self, args: &mut [Argument]) -> Result<()> {
+        let parameters = self.text.split_once("reference(").and_then(|(_, rest)| rest.split_once(')'));
+        let parameters = parameters.map_or("", |(parameters, _)| parameters).split(',').map(str::trim);
+        for array in parameters.filter(|parameter| parameter.contains('*')) {
+            ensure!(
+                array.contains("double"),
+                "`{array}`: arrays are `double *` there, whatever they are in the exercise"
+            );
+        }
         let options = SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), ..SimOptions::default() };
         let device = Device::sim_with(options);
         let stream = device.stream();

@@ -163,7 +163,7 @@ fn hand_ins_are_found_under_the_names_that_they_have() {
     let expected = "person,guard,handed in,passed,points,of,similar\n'=cmd|x,10,1,1,10,10,\nann,10,1,1,10,10,\nben,10,1,1,10,10,\n\
                     cem,,0,0,0,10,\ndan,,0,0,0,10,\neva,0,1,0,0,10,\neva-2,10,1,1,10,10,\nfay,,0,0,0,10,\n";
     assert_eq!(board(dir.path(), &["--format", "csv"]), (0, expected.to_owned()));
-    assert!(board(dir.path(), &[]).1.contains("dan: Kernel.cu belongs to no exercise."));
+    assert!(board(dir.path(), &[]).1.contains("dan handed in files named after no exercise: Kernel.cu."));
     let json: serde_json::Value = serde_json::from_str(&board(dir.path(), &["--format", "json"]).1).unwrap();
     let details = json["people"].as_array().unwrap().iter().map(|person| &person["verdicts"][0]["parts"][0]["detail"]);
     let details: Vec<&str> = details.map(|detail| detail.as_str().unwrap()).collect();
@@ -174,11 +174,17 @@ fn hand_ins_are_found_under_the_names_that_they_have() {
         ("Ada Lovelace_123_assignsubmission_file_/guard.cu", &solution),
         ("Ada Lovelace_124_assignsubmission_file_/guard.cu", "no kernel"),
         ("Ben_125_assignsubmission_onlinetext_/onlinetext.html", ""),
+        ("Cem_126_assignsubmission_file_exercise (1).cu", &format!("\u{feff}{solution}")),
+        ("Dan_127_assignsubmission_file_/work/exercise.cu", &solution),
+        ("Dan_127_assignsubmission_onlinetext_/onlinetext.html", ""),
+        ("__MACOSX/._guard.cu", ""),
     ]);
     let (status, csv) = board(moodle.path(), &["--lms", "moodle"]);
-    let expected = "Identifier,Full name,Grade,Maximum Grade,Feedback comments\nParticipant 123,Ada Lovelace (123),10,10,\n\
-                    Participant 124,Ada Lovelace (124),0,10,guard: correct: The file defines no kernel; it should define `vector_add`.\n\
-                    Participant 125,Ben,,10,guard: correct: Nothing was handed in.\n";
+    let expected = "Identifier,Full name,Grade,Maximum Grade,Last modified (grade),Feedback comments\n\
+                    Participant 123,Ada Lovelace (123),10,10,,\nParticipant 124,Ada Lovelace (124),0,10,,guard: correct: \
+                    The file defines no kernel; it should define `vector_add`.\n\
+                    Participant 125,Ben,,10,,guard: correct: Nothing was handed in.\nParticipant 126,Cem,10,10,,\n\
+                    Participant 127,Dan,10,10,,\n";
     assert_eq!((status, csv.as_str()), (0, expected));
     let canvas = class(&[
         ("lovelaceada_9_77_guard-1.cu", &solution),
@@ -188,6 +194,11 @@ fn hand_ins_are_found_under_the_names_that_they_have() {
     let (status, csv) = board(canvas.path(), &["--lms", "canvas", "--assignment", "Lab 1"]);
     let expected = "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1\nhopper,8,,,,0\nlovelaceada,9,,,,10\n";
     assert_eq!((status, csv.as_str()), (0, expected));
+    let (status, said) = board(dir.path(), &["--lms", "canvas"]);
+    assert!(status == 2 && said.contains("=cmd|x: to import points"), "{said}");
+    let single = class(&[("phase1-infra/exercises/01-guard/exercise.cu", &solution)]);
+    let (status, said) = board(single.path(), &[]);
+    assert!(status == 2 && said.contains("one person's exercises"), "{said}");
     let flat = class(&[("guard.cu", &solution)]);
     let (status, said) = board(flat.path(), &[]);
     assert!(status == 2 && said.contains("nobody handed anything in there"), "{said}");
@@ -328,7 +339,7 @@ fn a_class_installs_a_published_version_by_pip_and_others_from_their_commit() {
         let (status, _) = run(course.path(), &["export", class.to_str().unwrap(), "--repository", "https://x.y/z"]);
         assert_eq!(status, 0);
         for file in ["README.md", ".github/workflows/grade.yml", ".devcontainer/devcontainer.json"] {
-            let text = fs::read_to_string(class.join(file)).unwrap();
+            let text = fs::read_to_string(class.join(file)).unwrap().replace("\"$COURSE\"", "https://x.y/z");
             assert!(text.contains(install.as_str()) && !text.contains(other.as_str()), "{text}");
         }
         let container = fs::read_to_string(class.join(".devcontainer/devcontainer.json")).unwrap();

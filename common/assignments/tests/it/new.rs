@@ -98,6 +98,7 @@ fn a_wrong_reference_is_its_authors_fault() {
         ("++column", "column += 0", "more than 30000000 warp instructions were executed"),
         ("row < rows", "row <= rows", "reference.cu:6:13"),
         ("= factors[row] *", "= y[row + 1] *", "out-of-bounds read"),
+        ("const double *x", "const float *x", "`const float *x`: arrays are `double *` there"),
         ("reference(", "references(", "has no kernel `reference`; it has `references`"),
         (", unsigned columns) {", ") {\n    unsigned columns = rows;", "5 arguments given for 4 parameters"),
     ] {
