@@ -412,6 +412,14 @@ pub(crate) fn include_dirs() -> &'static [PathBuf] {
     })
 }
 
+/// Files of a program's name in the absolute folders of PATH: a relative one would lead into the working directory.
+pub fn in_path(program: &str) -> impl Iterator<Item = PathBuf> {
+    let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+    folders.into_iter().map(move |folder| folder.join(&file)).filter(|file| file.is_file())
+}
+
 fn existing(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for dir in dirs {

@@ -27,7 +27,7 @@ fn every_exercise_and_every_question_stands_on_its_page() {
     assert_eq!(there, exercises.chain(questions).collect(), "left: in the pages; right: what should be there");
 }
 
-/// What a failure looks like gives nothing away: its diagnostics show lines that a reader has from the beginning.
+/// "What a failure looks like" gives nothing away: its diagnostics show lines that a reader has from the beginning.
 #[test]
 fn a_failure_shows_no_line_that_a_reader_has_yet_to_find() {
     let pages = Book::of_course().unwrap().pages();

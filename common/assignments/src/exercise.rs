@@ -27,7 +27,7 @@ pub struct Exercise {
     /// Exercises that come before.
     #[serde(default)]
     pub prerequisites: Vec<String>,
-    /// What the kernel is given, and what must come out.
+    /// Arguments that the kernel is given, and values that must come out.
     #[serde(deserialize_with = "tasks::named_or_described")]
     pub task: Task,
     /// The kernel's name.

@@ -14,6 +14,9 @@ use crate::grade::Grader;
 use crate::store::{self, Store};
 use crate::tasks::Task;
 
+/// Version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 const README: &str = include_str!("export/README.md");
 const WORKFLOW: &str = include_str!("export/grade.yml");
 
@@ -68,60 +71,77 @@ fn write_into(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Resu
     }
     let revision = in_course(&["rev-parse", "HEAD"]);
     let repository = class.repository.unwrap_or("URL-OF-THE-COURSE");
-    let install = Install::new(repository, revision.as_deref());
-    let readme = README
-        .replace("{needs}", install.needs)
-        .replace("{install}", &install.commands.join("\n"))
-        .replace("{in_place}", if install.needs_rust { ", in place of the line with `cuda-toolkit`" } else { "" })
+    let install = Install::find(revision.clone());
+    let readme = install
+        .readme(README, repository)
         .replace("{repository}", repository)
         .replace("{exercises}", &table(class.exercises));
     put(&dir.join("README.md"), readme.as_bytes())?;
     let only = if class.only.is_empty() { String::new() } else { format!(" --only {}", class.only.join(",")) };
     let workflow = WORKFLOW
-        .replace("{install}", &Install::new("\"$COURSE\"", revision.as_deref()).commands.join("\n          "))
+        .replace("{install}", &install.commands("\"$COURSE\"").join("\n          "))
         .replace("{repository}", class.repository.unwrap_or("${{ vars.COURSE_REPOSITORY }}"))
         .replace("{revision}", revision.as_deref().unwrap_or("HEAD"))
         .replace("{only}", &only);
     put(&dir.join(".github/workflows/grade.yml"), workflow.as_bytes())?;
-    put(&dir.join(".devcontainer/devcontainer.json"), json::to_string(&install.container()).as_bytes())?;
+    put(&dir.join(".devcontainer/devcontainer.json"), json::to_string(&install.container(repository)).as_bytes())?;
     put(&dir.join(".gitignore"), b"/target\n/.venv\n")
 }
 
 /// How a class installs this program and the compiler for its kernels.
-struct Install {
-    needs: &'static str,
-    /// In an environment of Python.
-    commands: Vec<String>,
-    needs_rust: bool,
+enum Install {
+    /// From PyPI, this very version.
+    Published,
+    /// Built from a commit of the course; the newest if it is not known.
+    Built { revision: Option<String> },
 }
 
 impl Install {
-    /// From PyPI if this very version was published, or the exercises are not in a checkout of the course, whose commits have the program;
-    /// else built from the commit.
-    fn new(repository: &str, revision: Option<&str>) -> Install {
-        const VERSION: &str = env!("CARGO_PKG_VERSION");
+    /// From PyPI if this very version was published, or the exercises are not in a checkout of the course, whose commits have the program.
+    fn find(revision: Option<String>) -> Install {
         let tags = in_course(&["tag", "--points-at", "HEAD"]).unwrap_or_default();
         let is_published = tags.lines().any(|tag| tag.strip_prefix('v') == Some(VERSION));
-        if is_published || !exercise::root().is_ok_and(|root| root.join("common/assignments").is_dir()) {
-            let commands = vec![format!("pip install warp-by-warp=={VERSION}")];
-            return Install { needs: "Python", commands, needs_rust: false };
+        let is_course = exercise::root().is_ok_and(|root| root.join("common/assignments").is_dir());
+        if is_published || !is_course { Install::Published } else { Install::Built { revision } }
+    }
+
+    /// Commands in an environment of Python. The course is cloned from `repository`.
+    fn commands(&self, repository: &str) -> Vec<String> {
+        match self {
+            Install::Published => vec![format!("pip install warp-by-warp=={VERSION}")],
+            Install::Built { revision } => {
+                let at = revision.as_ref().map_or(String::new(), |revision| format!(" --rev {revision}"));
+                vec![
+                    format!("pip install {COMPILER_WHEELS}"),
+                    format!("cargo install --locked --no-default-features --git {repository}{at} assignments"),
+                ]
+            }
         }
-        let at = revision.map_or(String::new(), |revision| format!(" --rev {revision}"));
-        let commands = vec![
-            format!("pip install {COMPILER_WHEELS}"),
-            format!("cargo install --locked --no-default-features --git {repository}{at} assignments"),
-        ];
-        Install { needs: "git, [Rust](https://rustup.rs), Python and a C linker", commands, needs_rust: true }
+    }
+
+    /// The README's part on it, filled in.
+    fn readme(&self, template: &str, repository: &str) -> String {
+        let (needs, in_place) = match self {
+            Install::Published => ("Python", ""),
+            Install::Built { .. } => {
+                ("git, [Rust](https://rustup.rs), Python and a C linker", ", in place of the line with `cuda-toolkit`")
+            }
+        };
+        let install = self.commands(repository).join("\n");
+        template.replace("{needs}", needs).replace("{in_place}", in_place).replace("{install}", &install)
     }
 
     /// The container for Codespaces and editors.
-    fn container(&self) -> serde_json::Value {
-        let features = if self.needs_rust { json!({ "ghcr.io/devcontainers/features/rust:1": {} }) } else { json!({}) };
+    fn container(&self, repository: &str) -> serde_json::Value {
+        let features = match self {
+            Install::Published => json!({}),
+            Install::Built { .. } => json!({ "ghcr.io/devcontainers/features/rust:1": {} }),
+        };
         json!({
             "name": "CUDA exercises",
             "image": "mcr.microsoft.com/devcontainers/python:3.13",
             "features": features,
-            "postCreateCommand": self.commands.join(" && "),
+            "postCreateCommand": self.commands(repository).join(" && "),
         })
     }
 }
@@ -168,7 +188,7 @@ pub fn has_changes() -> bool {
     in_course(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty())
 }
 
-/// What git says of the exercises' checkout, without the last line end.
+/// Output of git in the exercises' checkout, without the last line end.
 fn in_course(args: &[&str]) -> Option<String> {
     let text = String::from_utf8(store::git(&exercise::root().ok()?, args)?).ok()?;
     Some(text.trim().to_owned())

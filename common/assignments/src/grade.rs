@@ -111,9 +111,7 @@ impl Verdict {
     pub fn passed(&self) -> bool {
         self.points() == self.full()
     }
-}
 
-impl Verdict {
     /// Its text in pieces, each with its style. Lines have at most `width` characters if their words allow.
     pub fn styled(&self, width: usize) -> Vec<(Style, String)> {
         let plain = |text: String| (Style::new(), text);

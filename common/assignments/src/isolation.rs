@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use common::probe;
 
 /// The system's tool.
 #[derive(Clone, Debug)]
@@ -24,10 +25,7 @@ impl Isolation {
         let isolation = if cfg!(target_os = "macos") {
             Isolation::Seatbelt("/usr/bin/sandbox-exec".into())
         } else if cfg!(target_os = "linux") {
-            let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-                .filter(|folder| folder.is_absolute())
-                .map(|folder| folder.join("bwrap"))
-                .find(|file| file.is_file());
+            let found = probe::in_path("bwrap").next();
             Isolation::Bubblewrap(found.context("isolation needs bubblewrap: sudo apt install bubblewrap")?)
         } else {
             bail!("this system has no tool for isolation: use a container or WSL, where bubblewrap does it")

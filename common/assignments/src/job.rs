@@ -6,7 +6,7 @@ use common::check::Tolerance;
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Count, Library};
-use crate::tasks::{Sizes, Task};
+use crate::tasks::{self, Sizes, Task};
 
 /// A kernel to run, and how.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,13 +52,9 @@ impl Job {
 }
 
 fn parameters(source: &str, kernel: &str) -> Vec<String> {
-    let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let name = |parameter: &str| {
-        let parameter = parameter.trim_end();
-        parameter[parameter.trim_end_matches(is_word).len()..].to_owned()
-    };
-    list.map(|(list, _)| list.split(',').map(name).collect()).unwrap_or_default()
+    let name = |parameter: &str| parameter[parameter.trim_end_matches(is_word).len()..].to_owned();
+    tasks::declarations(source, kernel).map(name).collect()
 }
 
 /// Result of a job.

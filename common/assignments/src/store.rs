@@ -68,8 +68,7 @@ impl Store {
     pub fn open(root: &Path, program: &Path, gpu: Option<DeviceChoice>) -> Store {
         let about = std::fs::metadata(program).ok();
         let built = about.as_ref().and_then(|about| about.modified().ok());
-        let compiler = common::compile::compiler_name().ok();
-        let program = format!("{gpu:?} {compiler:?} {built:?} {:?}", about.map(|about| about.len()));
+        let program = format!("{gpu:?} {built:?} {:?}", about.map(|about| about.len()));
         let folder = folder(root, common::compile::directory());
         Store { keeps: takes_files(&folder), folder, program, writing: Mutex::new(()) }
     }
@@ -110,6 +109,8 @@ impl Store {
     pub fn key(&self, exercise: &Exercise) -> Option<String> {
         let mut hasher = DefaultHasher::new();
         self.program.hash(&mut hasher);
+        // Only here: looking for it takes longer than all else that a short command does.
+        common::compile::compiler_name().ok().hash(&mut hasher);
         for name in ["exercise.cu", "exercise.toml"] {
             std::fs::read(exercise.file(name)).ok()?.hash(&mut hasher);
         }

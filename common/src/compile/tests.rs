@@ -254,7 +254,7 @@ fn clang_makes_ptx_for_a_gpu() {
     assert_eq!(ptx::entries(&compiled.ptx), ptx::entries(&SCALE_ADD.shipped_ptx().unwrap()));
 }
 
-/// What a kernel has that clang, or its PTX, has not.
+/// Features of a kernel that clang, or its PTX, does not have.
 fn beyond_clang(current: &Current) -> Option<&'static str> {
     let texts = std::iter::once(&current.text).chain(current.headers.values());
     let has = |word: &str| texts.clone().any(|text| text.contains(word));
@@ -267,7 +267,7 @@ fn beyond_clang(current: &Current) -> Option<&'static str> {
     .find_map(|(word, why)| has(word).then_some(why))
 }
 
-/// Those of phases 1 to 3, which have nothing that clang lacks; with `ALL_FILES=1` all.
+/// Compiles the kernels of phases 1 to 3, which have nothing that clang lacks; with `ALL_FILES=1` all.
 #[test]
 fn clang_compiles_the_kernels_of_the_course() {
     use rayon::prelude::*;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::{Component, roots};
+use super::{Component, in_path, roots};
 
 /// The oldest version whose headers and code the course is tested with.
 const OLDEST: u32 = 19;
@@ -67,24 +67,16 @@ pub(super) fn component() -> Component {
     }
 }
 
-/// Where a clang may be: what `WARP_CLANG` names, and nothing else if it is set; else those that PATH leads to, and Homebrew's. By
-/// absolute paths: a relative one would lead into the working directory.
+/// Where a clang may be: what `WARP_CLANG` names, and nothing else if it is set; else those that PATH leads to, and Homebrew's.
 fn candidates() -> Vec<PathBuf> {
     if let Some(path) = env::var_os("WARP_CLANG").filter(|path| !path.is_empty()) {
         return vec![path.into()];
     }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
-    let in_path = |name: &str| {
-        let file = format!("{name}{}", env::consts::EXE_SUFFIX);
-        folders.iter().map(move |folder| folder.join(&file)).collect::<Vec<_>>()
-    };
     let tested = format!("clang-{OLDEST}");
     let homebrew = [format!("llvm@{OLDEST}"), "llvm".to_owned()].into_iter().flat_map(|formula| {
         ["/opt/homebrew/opt", "/usr/local/opt"].map(|opt| Path::new(opt).join(&formula).join("bin/clang"))
     });
-    let all = in_path(&tested).into_iter().chain(homebrew).chain(in_path("clang"));
-    all.filter(|path| path.is_file()).collect()
+    in_path(&tested).chain(homebrew.filter(|path| path.is_file())).chain(in_path("clang")).collect()
 }
 
 /// The version of the clang at `path`, if it is one that will do.

@@ -40,7 +40,7 @@ pub enum Term {
 }
 
 impl Term {
-    /// The name of an axis of this extent, the one at `at` of so many from the outermost on: `row` for `rows`, else a letter.
+    /// Name of an axis of this extent: `row` for `rows`, else a letter. It is axis `at`, from the outermost on, of `of` axes.
     fn axis(&self, at: usize, of: usize) -> String {
         let is_name = |text: &str| text.len() > 1 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match self {

@@ -41,7 +41,7 @@ pub type Make = fn(&Case<'_>) -> Result<Setup>;
 pub enum Task {
     /// A function of this program.
     BuiltIn(BuiltIn),
-    /// What `exercise.toml` describes, and `reference.cu` computes.
+    /// Described by `exercise.toml`, and computed by `reference.cu`.
     Described {
         /// Arguments and launch.
         description: Description,
@@ -200,6 +200,12 @@ impl Argument {
 fn grid(blocks: [usize; 3], threads: [u32; 3]) -> LaunchConfig {
     let [x, y, z] = blocks.map(|n| n.max(1) as u32);
     LaunchConfig { grid_dim: (x, y, z), block_dim: threads.into(), shared_mem_bytes: 0 }
+}
+
+/// Declarations of a kernel's parameters, as they stand in the text: `const float *x`; fewer if that is unusual.
+pub(crate) fn declarations<'a>(source: &'a str, kernel: &str) -> impl Iterator<Item = &'a str> {
+    let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
+    list.into_iter().flat_map(|(list, _)| list.split(',')).map(str::trim)
 }
 
 /// Makes a case and validates it.

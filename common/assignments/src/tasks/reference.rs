@@ -7,7 +7,7 @@ use common::tensor::{Element, ElementType, F8E4M3};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use super::Argument;
+use super::{Argument, declarations};
 
 /// Maximum instructions of a launch: some seconds.
 const BUDGET: u64 = 30_000_000;
@@ -36,9 +36,7 @@ impl Reference {
     /// # Errors
     /// If it is at fault, or NVRTC is absent.
     pub(super) fn fill(&self, args: &mut [Argument]) -> Result<()> {
-        let parameters = self.text.split_once("reference(").and_then(|(_, rest)| rest.split_once(')'));
-        let parameters = parameters.map_or("", |(parameters, _)| parameters).split(',').map(str::trim);
-        for array in parameters.filter(|parameter| parameter.contains('*')) {
+        for array in declarations(&self.text, "reference").filter(|parameter| parameter.contains('*')) {
             ensure!(
                 array.contains("double"),
                 "`{array}`: arrays are `double *` there, whatever they are in the exercise"

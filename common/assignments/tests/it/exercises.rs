@@ -12,7 +12,7 @@ use common::compile::CompilerName;
 use common::testing::planted::{clang, compiler};
 use rayon::prelude::*;
 
-/// A run takes one wrong file of so many.
+/// Number of runs that together take each wrong file once: each takes one of this many.
 const SAMPLE: u64 = 3;
 
 fn takes_all() -> bool {

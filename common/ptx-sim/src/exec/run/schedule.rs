@@ -431,10 +431,8 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor:
         match outcome {
             Ok(Outcome::Done) => {
                 for block in &cluster.blocks {
-                    counts.warp_instructions += block.counts.warp_instructions;
-                    counts.lane_instructions += block.counts.lane_instructions;
-                    let longest = block.warps.iter().map(|warp| warp.clock).max().unwrap_or(0);
-                    counts.longest_warp = counts.longest_warp.max(longest);
+                    let longest_warp = block.warps.iter().map(|warp| warp.clock).max().unwrap_or(0);
+                    counts += Counts { longest_warp, ..block.counts };
                 }
                 spare = Some(cluster);
             }
@@ -463,8 +461,5 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor:
             }
         }
     }
-    let mut sum = lock(&queue.counts);
-    sum.warp_instructions += counts.warp_instructions;
-    sum.lane_instructions += counts.lane_instructions;
-    sum.longest_warp = sum.longest_warp.max(counts.longest_warp);
+    *lock(&queue.counts) += counts;
 }

@@ -103,8 +103,16 @@ pub(crate) struct BlockIndex {
 pub(crate) struct Counts {
     pub warp_instructions: u64,
     pub lane_instructions: u64,
-    /// Of the warp that executed most.
+    /// Instructions of the warp that executed most.
     pub longest_warp: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.warp_instructions += more.warp_instructions;
+        self.lane_instructions += more.lane_instructions;
+        self.longest_warp = self.longest_warp.max(more.longest_warp);
+    }
 }
 
 impl Launch<'_> {

@@ -494,7 +494,7 @@ fn line_of(place: &CodePlace) -> Option<(u64, u32)> {
     })
 }
 
-/// The counters of all workers as the profile of the launch, whose longest warp executed so many instructions.
+/// The counters of all workers as the profile of the launch. `longest_warp`: instructions of the warp that executed most.
 pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_warp: u64) -> Profile {
     let program = launch.program;
     let mut counters = vec![Counters::default(); program.code.len()];
