@@ -27,6 +27,9 @@ const LOOK_AT_ITSELF_EVERY: Duration = Duration::from_millis(50);
 const LOOK_FOR_CHILDREN_EVERY: Duration = Duration::from_millis(100);
 /// Time that a process leaves to the one that started it before it enforces a bound itself.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Exit codes of a process that has enforced a bound itself, before the one that started it came to look.
+const OUT_OF_TIME: i32 = 124;
+const OUT_OF_MEMORY: i32 = 125;
 
 /// Tells a process its bounds: milliseconds, bytes, and its folder.
 const VARIABLES: [&str; 3] = ["WARP_BOUND_MS", "WARP_BOUND_BYTES", "WARP_BOUND_FOLDER"];
@@ -139,8 +142,10 @@ impl Task {
     /// Waits for the end of a process; `Some` if it is to be ended.
     fn wait(&self, child: &mut Child, cancelled: &AtomicBool) -> io::Result<Option<Stopped>> {
         let (mut memory, start) = (Memory::of(Pid::from_u32(child.id())), Instant::now());
-        while child.try_wait()?.is_none() {
-            if cancelled.load(Ordering::Relaxed) {
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            } else if cancelled.load(Ordering::Relaxed) {
                 return Ok(Some(Stopped::Cancelled));
             } else if start.elapsed() > self.bounds.time {
                 return Ok(Some(Stopped::Time(self.bounds.time)));
@@ -148,8 +153,12 @@ impl Task {
                 return Ok(Some(Stopped::Memory(self.bounds.memory)));
             }
             thread::sleep(LOOK_EVERY);
-        }
-        Ok(None)
+        };
+        Ok(match status.code() {
+            Some(OUT_OF_TIME) => Some(Stopped::Time(self.bounds.time)),
+            Some(OUT_OF_MEMORY) => Some(Stopped::Memory(self.bounds.memory)),
+            _ => None,
+        })
     }
 }
 
@@ -253,11 +262,16 @@ fn enforce(time: Duration, most: u64) {
     let Ok(pid) = sysinfo::get_current_pid() else { return };
     thread::spawn(move || {
         let (mut memory, start) = (Memory::of(pid), Instant::now());
-        while start.elapsed() < time && memory.bytes() <= most {
+        let code = loop {
+            if start.elapsed() > time {
+                break OUT_OF_TIME;
+            } else if memory.bytes() > most {
+                break OUT_OF_MEMORY;
+            }
             thread::sleep(LOOK_AT_ITSELF_EVERY);
-        }
+        };
         end_children(pid);
-        process::exit(1);
+        process::exit(code);
     });
 }
 
