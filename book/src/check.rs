@@ -72,7 +72,9 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
         line: 1,
         reason: Reason::Orphan,
     }));
-    report.problems.extend(workshop.pictures()?.difference(&shown).map(|picture| Problem {
+    // The pages that are not made show some too.
+    let pictures = if workshop.made.is_none() { workshop.pictures()? } else { BTreeSet::new() };
+    report.problems.extend(pictures.difference(&shown).map(|picture| Problem {
         page: picture.clone(),
         line: 1,
         reason: Reason::PictureNotShown,

@@ -21,17 +21,17 @@ pub struct Cli {
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
 
-    /// Check the pages and that they render, and keep no output
-    #[arg(long, conflicts_with_all = ["open", "serve", "update"])]
-    pub check: bool,
+    /// Check the pages and that they render, and keep no output [generated parts only of pages with one of these words in their path]
+    #[arg(long, value_name = "WORD", num_args = 0.., conflicts_with_all = ["open", "serve", "update"])]
+    pub check: Option<Vec<String>>,
 
-    /// Build without the check, which the tests make too
-    #[arg(long, conflicts_with_all = ["open", "serve", "check", "commands"])]
+    /// Build or serve without making the generated parts anew, which the tests do too
+    #[arg(long, conflicts_with_all = ["check", "update", "commands"])]
     pub unchecked: bool,
 
-    /// Rewrite the generated parts of pages first
-    #[arg(long)]
-    pub update: bool,
+    /// Rewrite the generated parts of pages first [only of pages with one of these words in their path]
+    #[arg(long, value_name = "WORD", num_args = 0..)]
+    pub update: Option<Vec<String>>,
 
     /// Run what pages have readers type, and compare what it prints [only with all of these words]
     #[arg(long, value_name = "WORD", num_args = 0.., conflicts_with_all = ["open", "serve", "check", "update"])]

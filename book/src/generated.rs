@@ -115,12 +115,19 @@ pub struct Workshop {
     pub workspace: PathBuf,
     /// The folder of the pages; that of the pictures is next to it.
     pub pages: PathBuf,
+    /// Words of which a page's path must have one to have its generated parts made; `None`: all pages.
+    pub made: Option<Vec<String>>,
 }
 
 /// The folder of the generated pictures, next to that of the pages.
 const PICTURES: &str = "pictures";
 
 impl Workshop {
+    /// Whether the generated parts of `page` are made.
+    pub fn makes(&self, page: &str) -> bool {
+        self.made.as_ref().is_none_or(|words| words.iter().any(|word| page.contains(word.as_str())))
+    }
+
     /// The files in the folder of pictures, as `pictures/NAME`.
     ///
     /// # Errors
@@ -383,6 +390,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
         Ok(regions) => regions,
         Err(problem) => return vec![problem],
     };
+    let made = |_: &Region<'_>| workshop.makes(page);
     let judge = |region: Region<'_>| match workshop.content(page, &region) {
         Ok((content, picture)) => {
             let in_step = content.is_none_or(|content| same_lines(&markdown[region.body.clone()], &content))
@@ -392,7 +400,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
         }
         Err(reason) => Some((region.line, reason)),
     };
-    let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter_map(judge).collect();
+    let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter(made).filter_map(judge).collect();
     problems.extend(splitting(markdown).chain(splitting_rows(markdown)).chain(unjudged(markdown)));
     problems
 }
@@ -457,7 +465,12 @@ mod tests {
     ];
 
     fn workshop() -> Workshop {
-        Workshop { generators: TABLE, workspace: PathBuf::from("."), pages: PathBuf::from("no/pages") }
+        Workshop {
+            generators: TABLE,
+            workspace: PathBuf::from("."),
+            pages: PathBuf::from("no/pages"),
+            made: None,
+        }
     }
 
     fn judged(text: &str) -> Vec<(usize, Reason)> {

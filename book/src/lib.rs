@@ -121,6 +121,7 @@ pub struct Book {
     root: PathBuf,
     config: Config,
     generators: &'static [Generator],
+    made: Option<Vec<String>>,
 }
 
 impl Book {
@@ -138,7 +139,12 @@ impl Book {
     /// [`BookError::Render`] if `book.toml` is absent or malformed.
     pub fn open(root: &Path, generators: &'static [Generator]) -> Result<Book, BookError> {
         let config = Config::from_disk(root.join("book.toml")).map_err(BookError::Render)?;
-        Ok(Book { root: root.to_owned(), config, generators })
+        Ok(Book { root: root.to_owned(), config, generators, made: None })
+    }
+
+    /// The same, whose generated parts are made and checked only on pages with one of these words in their path.
+    pub fn making(self, words: Vec<String>) -> Book {
+        Book { made: Some(words), ..self }
     }
 
     /// Default folder of the rendered book: `book` in the folder that Cargo builds this program in, wherever that is
@@ -168,7 +174,12 @@ impl Book {
     }
 
     fn workshop(&self) -> Workshop {
-        Workshop { generators: self.generators, workspace: self.workspace(), pages: self.pages() }
+        Workshop {
+            generators: self.generators,
+            workspace: self.workspace(),
+            pages: self.pages(),
+            made: self.made.clone(),
+        }
     }
 
     /// Applies every rule to every page, and to the generated parts of the README.
@@ -226,6 +237,7 @@ impl Book {
         let mut documents: Vec<(PathBuf, String)> =
             check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page)).collect();
         documents.extend(self.readme()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
+        documents.retain(|(_, page)| workshop.makes(page));
         let update = |(path, page): &(PathBuf, String)| {
             // Read when its turn comes: minutes may have passed, in which its author has changed it.
             let (text, mut changed) = (read(path)?, Vec::new());

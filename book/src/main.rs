@@ -26,15 +26,21 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
     let book = Book::of_course()?;
+    let words = cli.check.as_ref().or(cli.update.as_ref()).filter(|words| !words.is_empty());
+    let book = match words {
+        Some(words) => book.making(words.clone()),
+        None if cli.unchecked => book.making(Vec::new()),
+        None => book,
+    };
     if let Some(words) = &cli.commands {
         return Ok(commands::run(&book, words, |line| shell.print(line).map_err(io::Error::other))?);
     }
-    if cli.update {
+    if cli.update.is_some() {
         for page in book.update()? {
             shell.print(&format!("updated {}\n", page.display()))?;
         }
     }
-    if cli.check {
+    if cli.check.is_some() {
         let nowhere = tempfile::tempdir()?;
         let report = book.build(nowhere.path())?;
         return Ok(shell.print(&format!("{} pages in order\n", report.pages))?);

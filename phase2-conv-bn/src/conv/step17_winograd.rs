@@ -5,7 +5,7 @@
 //! kernel (16 values for 9), at each launch or once by [`Winograd::prepare`]; the input on its way into shared memory, and the
 //! output in there.
 //!
-//! Measured in `book/pages/phase2/conv-winograd.md`.
+//! Measured in `book/pages/phase2/conv-gemm.md`.
 //!
 //! # Error
 //! With |d| ≤ D for inputs and |g| ≤ G for weights: rows of Bᵀ have two entries of 1, so |V| ≤ 4·D; rows of G add up to 1, 1½,
