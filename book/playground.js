@@ -1,5 +1,5 @@
-// Edit & run: an editor below each kernel of the served book, whose text the server compiles, checks and counts on the simulator. In a
-// book that nobody serves the links stay as they are, and lead to how to serve it.
+// Edit & run: an editor below each kernel of the served book, whose text the server compiles, checks and counts on the simulator; and one
+// below each exercise, whose text the grader judges. In a book that nobody serves the links stay as they are, and lead to how to serve it.
 "use strict";
 
 (() => {
@@ -31,8 +31,8 @@
         const response = await fetch(path, {
             method,
             cache: "no-store",
-            headers: { "x-warp-token": token, ...(body && { "content-type": "application/json" }) },
-            body: body && JSON.stringify(body),
+            headers: { "x-warp-token": token, ...(body !== undefined && { "content-type": "application/json" }) },
+            body: typeof body === "string" ? body : JSON.stringify(body),
         });
         const text = await response.text();
         let answer = {};
@@ -48,8 +48,8 @@
     }
 
     // Runs a text. `onStart` learns the number of the run, `onStage` where it is.
-    async function run(file, text, sizes, onStart, onStage) {
-        const { id } = await ask("POST", "/.runs", { file, text, sizes, page: location.pathname });
+    async function run(asked, onStart, onStage) {
+        const { id } = await ask("POST", "/.runs", asked);
         onStart(id);
         for (;;) {
             const now = await ask("GET", `/.runs/${id}`);
@@ -60,6 +60,9 @@
             await new Promise((wake) => setTimeout(wake, LOOK_EVERY));
         }
     }
+
+    const stageInWords = ({ stage, before, seconds }) =>
+        stage === "waiting" ? `Waiting for ${before + 1} ${before === 0 ? "other run" : "other runs"} …` : `Running, ${seconds.toFixed(0)} s …`;
 
     function element(name, properties = {}, ...children) {
         const made = Object.assign(document.createElement(name), properties);
@@ -73,15 +76,16 @@
         return made;
     }
 
-    function remembered(file, text) {
+    function remembered(file, text, kind = "sessionStorage") {
         try {
+            const storage = window[kind];
             if (text === undefined) {
-                return sessionStorage.getItem(`kernel:${file}`);
+                return storage.getItem(`kernel:${file}`);
             }
             if (text === null) {
-                sessionStorage.removeItem(`kernel:${file}`);
+                storage.removeItem(`kernel:${file}`);
             } else {
-                sessionStorage.setItem(`kernel:${file}`, text);
+                storage.setItem(`kernel:${file}`, text);
             }
         } catch {
             // No storage here: a reload forgets.
@@ -504,14 +508,15 @@
         }
     }
 
-    async function open(figure, file, opener) {
+    // A panel after an element of the page, for an editor that `load` makes in it.
+    async function open(after, name, opener, load) {
         opener.disabled = true;
         const panel = element("section", { className: "playground" });
-        panel.setAttribute("aria-label", `Edit and run ${file}`);
+        panel.setAttribute("aria-label", `Edit and run ${name}`);
         const result = element("div", { className: "result" });
         result.setAttribute("role", "status");
         panel.append(result);
-        figure.after(panel);
+        after.after(panel);
         // Elsewhere on a page, arrow keys turn to another chapter, and `s` opens the search.
         panel.addEventListener("keydown", (event) => event.stopPropagation());
         let editor;
@@ -523,10 +528,8 @@
         };
         try {
             result.textContent = "The editor is being loaded …";
-            const [{ create }, { text: original, sizes }] = await Promise.all([import("/.editor.js"), ask("GET", `/.kernels/${file}`)]);
-            editor = fill(panel, result, file, original, sizes, close, create);
-            const lines = figure.querySelector(".lines")?.dataset.lines.match(/\d+/);
-            editor.goTo(Number(lines?.[0] ?? 1));
+            const { create } = await import("/.editor.js");
+            editor = await load(panel, result, close, create);
             editor.focus();
         } catch (error) {
             result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }), button("Close", close));
@@ -535,6 +538,7 @@
 
     function fill(panel, result, file, original, sizes, close, create) {
         const problem = problemOf(sizes);
+        const asked = (text, sizes) => ({ file, text, sizes, page: location.pathname });
         const keyOf = (chosen) => `${file} ${chosen ?? ""}`;
         let current = null;
         let shown = null;
@@ -560,9 +564,8 @@
             result.replaceChildren(element("p", { textContent: "Waiting …" }));
             try {
                 const [text, chosen] = [editor.text(), problem.chosen()];
-                const outcome = await run(file, text, chosen, (id) => (current = id), (now) => {
-                    const words = now.stage === "waiting" ? `Waiting for ${now.before + 1} ${now.before === 0 ? "other run" : "other runs"} …` : `Running, ${now.seconds.toFixed(0)} s …`;
-                    result.firstChild.textContent = words;
+                const outcome = await run(asked(text, chosen), (id) => (current = id), (now) => {
+                    result.firstChild.textContent = stageInWords(now);
                 });
                 Object.assign(outcome, { text, key: keyOf(chosen), sizes: problem.inWords(chosen) });
                 if (text === original) {
@@ -582,7 +585,7 @@
         };
         // Counts of the original at the same sizes, once.
         const compare = async (chosen) => {
-            const outcome = await run(file, original, chosen, (id) => (current = id), () => {});
+            const outcome = await run(asked(original, chosen), (id) => (current = id), () => {});
             if (outcome.verdict !== "stopped" && outcome.verdict !== "missing") {
                 originals.set(keyOf(chosen), outcome);
                 draw(shown);
@@ -638,9 +641,132 @@
         return editor;
     }
 
+    // The editor of a kernel, at the first line that the page shows.
+    async function kernel(figure, file, panel, result, close, create) {
+        const { text, sizes } = await ask("GET", `/.kernels/${file}`);
+        const editor = fill(panel, result, file, text, sizes, close, create);
+        const lines = figure.querySelector(".lines")?.dataset.lines.match(/\d+/);
+        editor.goTo(Number(lines?.[0] ?? 1));
+        return editor;
+    }
+
+    // The points of each part of a verdict, with the reason.
+    function partItem({ name, points, of, detail, asks }) {
+        const [first, ...rest] = detail.split("\n");
+        const item = element("li", { className: points === of ? "good" : "error" });
+        item.append(element("strong", { textContent: `${name} ${points}/${of}` }), ` ${first}`);
+        if (rest.length > 0) {
+            item.append(element("pre", { textContent: rest.join("\n") }));
+        }
+        if (asks) {
+            item.append(element("p", { className: "asks", textContent: asks }));
+        }
+        return item;
+    }
+
+    // The editor of an exercise: the reader's text stays in this browser, and goes to the file at their wish.
+    async function exercise(id, panel, result, close, create) {
+        const { file, skeleton, text: onDisk, hints } = await ask("GET", `/.exercises/${id}`);
+        let current = null;
+        let saved = onDisk;
+        const say = (text) => result.replaceChildren(element("p", { textContent: text }));
+        const draw = (outcome) => {
+            const verdict = element("p", { className: `verdict is-${outcome.verdict}` });
+            verdict.append(element("strong", { textContent: outcome.verdict === "right" ? "Passed" : "Not yet" }), ` ${outcome.summary}`);
+            result.replaceChildren(verdict, element("ul", { className: "parts" }, ...outcome.parts.map(partItem)));
+            result.append(...outcome.details.map((text) => element("pre", { textContent: text })));
+            const drawn = (outcome.pictures ?? []).map(pictureOf);
+            drawn.forEach((figure) => (figure.lastChild.textContent = outcome.tables[0]));
+            result.append(...drawn);
+        };
+        const start = async () => {
+            if (checks.disabled) {
+                return;
+            }
+            checks.disabled = true;
+            stops.disabled = false;
+            editor.mark([]);
+            say("Waiting …");
+            try {
+                const outcome = await run({ exercise: id, text: editor.text() }, (run) => (current = run), (now) => say(stageInWords(now)));
+                editor.mark(outcome.messages.filter(({ line }) => line).map(({ line, severity, text }) => ({ line, severity, message: text })));
+                draw(outcome);
+            } catch (error) {
+                result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }));
+            } finally {
+                current = null;
+                checks.disabled = false;
+                stops.disabled = true;
+            }
+        };
+        const cancel = async () => {
+            if (current !== null) {
+                await ask("DELETE", `/.runs/${current}`).catch(() => {});
+            }
+        };
+        let given = 0;
+        const hint = () => {
+            given += 1;
+            list.append(element("li", { textContent: hints[given - 1] }));
+            hinter.textContent = given < hints.length ? `Hint ${given + 1} of ${hints.length}` : "No more hints";
+            hinter.disabled = given === hints.length;
+        };
+        const save = async () => {
+            try {
+                const text = editor.text();
+                await ask("PUT", `/.exercises/${id}`, text);
+                saved = text;
+                say(`Saved in ${file}.`);
+            } catch (error) {
+                say(String(error.message));
+            }
+        };
+        const checks = button("Check", start, { className: "run", title: "Ctrl-Enter" });
+        const stops = button("Cancel", cancel, { disabled: true });
+        const hinter = button(`Hint 1 of ${hints.length}`, hint);
+        const reset = () => {
+            editor.setText(skeleton);
+            editor.mark([]);
+        };
+        const leave = () => {
+            cancel();
+            close();
+        };
+        const bar = element("div", { className: "bar" }, checks, stops, hinter, button("Save", save, { title: `Write it to ${file}` }), button("Reset", reset), button("Close", leave));
+        const place = element("div", { className: "editor" });
+        const list = element("ol", { className: "hints" });
+        panel.prepend(element("p", { className: "file" }, element("code", { textContent: file })), bar, list, place);
+        const editor = create({
+            parent: place,
+            text: remembered(file, undefined, "localStorage") ?? onDisk,
+            original: skeleton,
+            label: `${file}, your answer`,
+            onRun: start,
+            onLeave: () => (checks.disabled ? stops : checks).focus(),
+            onChange: (text) => remembered(file, text === saved ? null : text, "localStorage"),
+        });
+        say("Fill the gap and check it: the same grader, the same points as on the command line.");
+        return editor;
+    }
+
+    // Each exercise has its skeleton below its heading.
+    for (const heading of document.querySelectorAll('h3[id^="exercise-"]')) {
+        const id = heading.id.slice("exercise-".length);
+        let skeleton = heading.nextElementSibling;
+        while (skeleton && !skeleton.matches("pre, h1, h2, h3, details")) {
+            skeleton = skeleton.nextElementSibling;
+        }
+        if (skeleton?.matches("pre")) {
+            const load = (...parts) => exercise(id, ...parts);
+            const opener = button("Solve it here", () => open(skeleton, `exercise ${id}`, opener, load), { className: "solve" });
+            skeleton.after(opener);
+        }
+    }
+
     for (const figure of document.querySelectorAll("figure.listing")) {
         for (const link of figure.querySelectorAll("figcaption a.edit")) {
-            const opener = button(link.textContent, () => open(figure, link.dataset.kernel, opener), { className: "edit" });
+            const load = (...parts) => kernel(figure, link.dataset.kernel, ...parts);
+            const opener = button(link.textContent, () => open(figure, link.dataset.kernel, opener, load), { className: "edit" });
             opener.setAttribute("aria-label", `${link.textContent} ${link.dataset.kernel}`);
             link.replaceWith(opener);
         }

@@ -13,12 +13,12 @@ use crate::{
     listing,
     paths::slashed,
     problem::Problem,
+    route::Routes,
     sources::Shown,
 };
 
-/// Adds to each chapter of `book`: links to the glossary's terms, formulas, where cells of tables may
-/// break, and numbers and captions of listings; to one the index of
-/// concepts. Returns the sources that the listings show.
+/// Adds to each chapter of `book`: its place on the routes, links to the glossary's terms, formulas, where cells of tables may break, and
+/// numbers and captions of listings; to some the map, the weeks, or the index of concepts. Returns the sources that the listings show.
 ///
 /// # Errors
 /// [`BookError::Problems`] for a formula that cannot be rendered, [`BookError::Read`] for a source that cannot be read.
@@ -33,12 +33,17 @@ pub fn prepare(book: &mut MDBook, workshop: &Workshop) -> Result<Shown, BookErro
     }
     let glossary = pages.iter().find(|page| page.path == glossary::PAGE);
     let glossary = glossary.map_or_else(Glossary::default, |page| Glossary::read(&page.markdown));
+    let routes = Routes::read(workshop)?;
     let (mut shown, mut failed) = (Shown::default(), None);
+    let placed = |page: &str, content: &str| match &routes {
+        Some(routes) => routes.placed(page, content.to_owned()),
+        None => content.to_owned(),
+    };
     book.book.for_each_chapter_mut(|chapter| {
         if let Some(page) = page_of(chapter)
             && failed.is_none()
         {
-            match prepared(&page, &chapter.content, &glossary, &pages, workshop, &mut shown) {
+            match prepared(&page, &placed(&page, &chapter.content), &glossary, &pages, workshop, &mut shown) {
                 Ok(content) => chapter.content = content,
                 Err(error) => failed = Some(error),
             }

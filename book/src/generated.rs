@@ -465,12 +465,7 @@ mod tests {
     ];
 
     fn workshop() -> Workshop {
-        Workshop {
-            generators: TABLE,
-            workspace: PathBuf::from("."),
-            pages: PathBuf::from("no/pages"),
-            made: None,
-        }
+        Workshop { generators: TABLE, workspace: PathBuf::from("."), pages: PathBuf::from("no/pages"), made: None }
     }
 
     fn judged(text: &str) -> Vec<(usize, Reason)> {

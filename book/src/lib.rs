@@ -18,6 +18,8 @@
 //! - [`counters`]: what Nsight Compute counted beside what the simulator counts
 //! - [`gpus`]: other GPUs, and which kernels they run
 //! - [`edition`]: what is added to the pages as they are rendered, by the modules that follow
+//! - [`effort`]: how long a page takes
+//! - [`route`]: the weekend and the course, week by week, and a page's place on them
 //! - [`listing`]: numbers, a link to the file and a command for code that comes from a source
 //! - [`rerun`]: that command, as the head of the kernel says it
 //! - [`sources`]: those files, as pages
@@ -39,6 +41,7 @@ pub mod content;
 pub mod counters;
 pub mod drawing;
 pub mod edition;
+pub mod effort;
 pub mod exercise;
 pub mod expression;
 pub mod figure;
@@ -58,6 +61,7 @@ pub mod question;
 pub mod record;
 pub mod relation;
 pub mod rerun;
+pub mod route;
 pub mod serve;
 pub mod session;
 pub mod simulator;

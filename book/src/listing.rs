@@ -44,7 +44,11 @@ pub fn captioned(page: &str, markdown: &str, workshop: &Workshop, shown: &mut Sh
         }
         let indent = &markdown[markdown[..range.start].rfind('\n').map_or(0, |end| end + 1)..range.start];
         let block = markdown[range.clone()].trim_end();
-        let Some(listing) = numbered(page, block, workshop)?.filter(|_| indent.trim().is_empty()) else { continue };
+        let listing = numbered(page, block, workshop)?;
+        // Without a source there is nothing to say.
+        if listing.parts.is_empty() || !indent.trim().is_empty() {
+            continue;
+        }
         for part in &listing.parts {
             shown.add(&part.file, page);
         }
@@ -65,8 +69,16 @@ struct Listing {
     width: usize,
 }
 
-/// Listing of a fenced block, `None` if it includes no source.
-fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Option<Listing>, BookError> {
+/// Number of lines that a fenced block shows.
+///
+/// # Errors
+/// [`BookError::Read`].
+pub fn lines(page: &str, block: &str, workshop: &Workshop) -> Result<usize, BookError> {
+    Ok(numbered(page, block, workshop)?.numbers.len())
+}
+
+/// Listing of a fenced block.
+fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Listing, BookError> {
     let mut listing = Listing { parts: Vec::new(), numbers: Vec::new(), width: 0 };
     let folder = workshop.pages.strip_prefix(&workshop.workspace).map(slashed).unwrap_or_default();
     let inner = block.lines().skip(1);
@@ -90,7 +102,7 @@ fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Option<Listi
             listing.parts.push(Part { file, source, first, last });
         }
     }
-    Ok(Some(listing).filter(|listing| !listing.parts.is_empty()))
+    Ok(listing)
 }
 
 impl Listing {

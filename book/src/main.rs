@@ -1,6 +1,6 @@
 //! `cargo run -p book`: the book, checked and built.
 
-use std::{error::Error, io, process::ExitCode};
+use std::{env, error::Error, io, process::ExitCode};
 
 use bench::{
     command::{self, Shell},
@@ -13,12 +13,13 @@ use clap::Parser;
 const PORT: u16 = 3000;
 
 fn main() -> ExitCode {
+    // The grader starts the program that it is in.
+    if env::args_os().nth(1).is_some_and(|word| word == assignments::child::SUBCOMMAND) {
+        return if assignments::child::answer().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let cli = Cli::parse();
     if cli.run_kernel {
-        return match child::answer() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        };
+        return if child::answer().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     // Without a reader there are still files to write, or pages to serve.
     Shell::new(Format::Text).going_on_if(true).run(|shell| run(&cli, shell))

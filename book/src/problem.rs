@@ -163,6 +163,20 @@ pub enum Reason {
     /// A generated picture on a page whose source shows it to others than this book's readers.
     #[error("`{0}` makes a picture, which only pages of the book can show")]
     PictureOutsideBook(String),
+    /// A page whose opening links to one that the reader has not met.
+    #[error("`You know:` links to `{0}`, which is not before this page in the table of contents")]
+    ComesLater(String),
+    /// A page of the weekend that needs one which is not a part of it.
+    #[error("`You know:` links to `{0}`, which is not a part of the weekend as this page is")]
+    NotOnWeekend(String),
+    /// A weekend that takes longer than it may.
+    #[error("the weekend takes {minutes} minutes: more than {hours} hours")]
+    LongWeekend {
+        /// Sum of its pages.
+        minutes: usize,
+        /// Its bound.
+        hours: usize,
+    },
     /// A file in the folder of generated pictures that no page shows.
     #[error("no page shows this picture: delete it")]
     PictureNotShown,

@@ -110,6 +110,9 @@ try {
     await send("Page.navigate", { url });
     await until("document.readyState === 'complete' && document.querySelector('figcaption button.edit')", "the button");
 
+    const ticked = "document.querySelector('nav.onward input').checked";
+    assert.equal(await page(ticked), false);
+
     await page("document.querySelector('figcaption button.edit').click()");
     await until(`${PANEL}?.querySelector('.cm-content')`, "the editor");
     assert.match(await page(`${PANEL}.querySelector('.cm-content').getAttribute('aria-label')`), /01_vector_add\.cu/);
@@ -191,6 +194,46 @@ try {
         await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Cancel').click()`);
         await until(`${PANEL}.querySelector('.verdict')?.innerText.includes('Cancelled')`, "the end of a cancelled run");
     }
+
+    // The exercise: a hint, wrong, a finding at its line, right; the text stays here.
+    const solve = "document.querySelector('button.solve')";
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    await page(`${solve}.click()`);
+    await until(`${PANEL}?.querySelector('.cm-content')`, "the exercise's editor");
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Hint 1 of 3').click()`);
+    assert.match(await page(`${PANEL}.querySelector('.hints').innerText`), /257 elements/);
+    if (!process.env.NO_COMPILER) {
+        await run("Not yet");
+        await write(kernel("c[i] = a[i] + b[i];"));
+        await run("Not yet");
+        assert.match(await page(`${PANEL}.querySelector('.parts .error').innerText`), /clean 0\/2 .*out-of-bounds/);
+        assert.ok(await page(`${PANEL}.querySelector('.cm-lint-marker-error') !== null`), "the finding's line is marked");
+        await shot("exercise-wrong");
+        await write(kernel("if (i < n) c[i] = a[i] + b[i];"));
+        await run("Passed");
+        assert.ok(await page(`${PANEL}.querySelector('figure.trace svg') !== null`), "the case is drawn");
+        await shot("exercise");
+    }
+    await write("// my answer\n");
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    await send("Page.reload");
+    await until(`document.readyState === 'complete' && ${solve}`, "the exercise again");
+    await page(`${solve}.click()`);
+    await until(`${PANEL}?.querySelector('.cm-content')`, "the exercise's editor again");
+    assert.match(await page(`${PANEL}.querySelector('.cm-content').innerText`), /my answer/);
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Save').click()`);
+    await until(`${PANEL}.querySelector('.result').innerText.startsWith('Saved in')`, "the file");
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+
+    // A page is read once its end was seen, or when the reader says so; the sidebar shows it.
+    await page("document.querySelector('nav.onward').scrollIntoView()");
+    await until(ticked, "the mark of a page that was read");
+    assert.equal(await page("[...document.querySelectorAll('.sidebar .chapter a.read')].map((link) => link.innerText).join()"), await page("document.querySelector('.sidebar .chapter a.on-weekend').innerText"));
+    await page("document.querySelector('nav.onward input').click()");
+    assert.equal(await page("document.querySelectorAll('.sidebar .chapter a.read').length"), 0);
+    await page("document.querySelector('nav.onward input').click()");
+    await send("Page.reload");
+    await until(`document.readyState === 'complete' && document.querySelector('.sidebar .chapter a.read')`, "the mark after a reload");
 
     // A reload keeps the text, a reset brings the original back.
     await send("Page.reload");

@@ -1,10 +1,10 @@
-//! Requests of the served book's pages: the text of a kernel, a run of an edited one, its progress, and its end.
+//! Requests of the served book's pages: the text of a kernel or an exercise, a run of an edited one, its progress, and its end.
 //!
 //! A run compiles and executes what it is sent, so only the book's own pages may ask: each request carries a token,
 //! names this very server as its host, and comes from a page of it. The token reaches the browser in the address that the command
 //! prints, behind a `#`, which browsers do not send: no answer of the server holds it.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use axum::{
     Router,
@@ -25,7 +25,8 @@ use serde_json::{Value, json};
 use tower_http::limit::RequestBodyLimitLayer;
 
 use super::{
-    job::Job,
+    answer as exercises,
+    job::{Answer, Edited, Job},
     kernels,
     pool::{Pool, Stage},
 };
@@ -54,7 +55,15 @@ pub struct Api {
 
 /// A run requested by a page.
 #[derive(Deserialize)]
-struct Asked {
+#[serde(untagged)]
+enum Asked {
+    Kernel(AskedKernel),
+    Answer { exercise: String, text: String },
+}
+
+/// A run of a kernel.
+#[derive(Deserialize)]
+struct AskedKernel {
     file: String,
     text: String,
     /// The page whose pictures are to be drawn again: `/phase2/gemm-naive.html`.
@@ -69,6 +78,7 @@ struct Asked {
 pub fn router(api: Api) -> Router {
     Router::new()
         .route("/.kernels/{*file}", get(kernel))
+        .route("/.exercises/{id}", get(exercise).put(save))
         .route("/.runs", post(submit))
         .route("/.runs/{id}", get(stage).delete(cancel))
         .layer(RequestBodyLimitLayer::new(BODY_LIMIT))
@@ -130,23 +140,52 @@ async fn kernel(State(api): State<Api>, Path(file): Path<String>) -> Response {
     }
 }
 
+async fn exercise(State(api): State<Api>, Path(id): Path<String>) -> Response {
+    match exercises::find(&api.workspace, &id).and_then(|exercise| exercises::offer(&api.workspace, &exercise)) {
+        Ok(offer) => answer(StatusCode::OK, &offer),
+        Err(reason) => refused(StatusCode::NOT_FOUND, &reason),
+    }
+}
+
+/// Puts the reader's text into the exercise's file.
+async fn save(State(api): State<Api>, Path(id): Path<String>, text: String) -> Response {
+    let saved = exercises::find(&api.workspace, &id).and_then(|exercise| {
+        let file = exercise.file("exercise.cu");
+        fs::write(&file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
+    });
+    match saved {
+        Ok(()) => answer(StatusCode::OK, &json!({})),
+        Err(reason) => refused(StatusCode::NOT_FOUND, &reason),
+    }
+}
+
 async fn submit(State(api): State<Api>, body: Bytes) -> Response {
-    let Asked { file, text, page, sizes } = match serde_json::from_slice(&body) {
+    let asked = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &format!("this is no run: {error}")),
     };
+    let (Asked::Kernel(AskedKernel { text, .. }) | Asked::Answer { text, .. }) = &asked;
     if text.len() > MAX_SOURCE {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MAX_SOURCE} bytes"));
     }
-    let check = match kernels::check_of(&api.workspace, &file) {
-        Ok(check) => check,
-        Err(reason) => return refused(StatusCode::NOT_FOUND, &reason),
+    let job = match asked {
+        Asked::Answer { exercise, text } => match exercises::find(&api.workspace, &exercise) {
+            Ok(exercise) => Job::Answer(Answer { exercise, text }),
+            Err(reason) => return refused(StatusCode::NOT_FOUND, &reason),
+        },
+        Asked::Kernel(AskedKernel { file, text, page, sizes }) => {
+            let check = match kernels::check_of(&api.workspace, &file) {
+                Ok(check) => check,
+                Err(reason) => return refused(StatusCode::NOT_FOUND, &reason),
+            };
+            if let Some(Err(reason)) = sizes.as_ref().map(|chosen| check.admit(chosen)) {
+                return refused(StatusCode::UNPROCESSABLE_ENTITY, &reason);
+            }
+            let pictures = page.map(|page| kernels::pictures(&api.pages, &page, &file)).unwrap_or_default();
+            Job::Edited(Edited { workspace: api.workspace, file, text, sizes, pictures })
+        }
     };
-    if let Some(Err(reason)) = sizes.as_ref().map(|chosen| check.admit(chosen)) {
-        return refused(StatusCode::UNPROCESSABLE_ENTITY, &reason);
-    }
-    let pictures = page.map(|page| kernels::pictures(&api.pages, &page, &file)).unwrap_or_default();
-    match api.pool.submit(Job { workspace: api.workspace, file, text, sizes, pictures }) {
+    match api.pool.submit(job) {
         Some(id) => answer(StatusCode::ACCEPTED, &json!({ "id": id })),
         None => refused(StatusCode::TOO_MANY_REQUESTS, "too many runs are waiting: try again when they have ended"),
     }

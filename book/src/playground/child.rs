@@ -280,7 +280,7 @@ fn message(file: &str, fault: &Fault, rendered: &str) -> Message {
 }
 
 /// `FILE(LINE): error: …`, as NVRTC writes.
-fn compiler_messages(file: &str, log: &str) -> Vec<Message> {
+pub(super) fn compiler_messages(file: &str, log: &str) -> Vec<Message> {
     let message = |line: &str| {
         let (place, text) = line.split_once("): ")?;
         let (path, number) = place.rsplit_once('(')?;

@@ -2,11 +2,30 @@
 
 use std::path::PathBuf;
 
+use assignments::exercise::Exercise;
 use serde::{Deserialize, Serialize};
+
+/// Text of a reader to compile and run.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// A kernel of the course, by the course's own check.
+    Edited(Edited),
+    /// An exercise, by the grader.
+    Answer(Answer),
+}
+
+/// An answer to an exercise.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The exercise.
+    pub exercise: Exercise,
+    /// The text.
+    pub text: String,
+}
 
 /// A file to run.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct Edited {
     /// The workspace.
     pub workspace: PathBuf,
     /// Path relative to it: `phase1-infra/kernels/01_vector_add.cu`.
@@ -25,11 +44,11 @@ pub const PTX: &str = "{ptx}";
 /// Input of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// Same as in [`Job`].
+    /// Same as in [`Edited`].
     pub workspace: PathBuf,
-    /// Same as in [`Job`].
+    /// Same as in [`Edited`].
     pub file: String,
-    /// Same as in [`Job`].
+    /// Same as in [`Edited`].
     #[serde(default)]
     pub sizes: Option<Vec<usize>>,
     /// Path for the PTX, if it is wanted.
@@ -65,6 +84,9 @@ pub struct Outcome {
     pub details: Vec<String>,
     /// Messages of the compiler or the sanitiser about single lines.
     pub messages: Vec<Message>,
+    /// Points of an exercise.
+    #[serde(default)]
+    pub parts: Vec<Part>,
     /// Counts of the file's kernels, by name.
     pub counts: Vec<KernelCounts>,
     /// The tables that the check printed.
@@ -75,6 +97,21 @@ pub struct Outcome {
     /// The page's pictures of this kernel, drawn again: each an SVG, or why there is none.
     #[serde(default)]
     pub pictures: Vec<Result<String, String>>,
+}
+
+/// A part of an exercise's points.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Part {
+    /// `correct`, `clean` or `budget`.
+    pub name: String,
+    /// Points.
+    pub points: u32,
+    /// Maximum points.
+    pub of: u32,
+    /// The reason.
+    pub detail: String,
+    /// A question that leads to the cause, if that is a known one.
+    pub asks: Option<String>,
 }
 
 /// A message about a line.
@@ -199,6 +236,7 @@ impl Outcome {
             summary,
             details: Vec::new(),
             messages: Vec::new(),
+            parts: Vec::new(),
             counts: Vec::new(),
             tables: Vec::new(),
             recordings: Vec::new(),

@@ -16,8 +16,9 @@ use assignments::bounded::{self, Bounds, Stopped};
 use common::compile::gate::{self, Guest};
 
 use super::{
+    answer,
     child::OPTION,
-    job::{Job, Outcome, PTX, Task, Verdict},
+    job::{Edited, Job, Outcome, PTX, Task, Verdict},
 };
 
 /// Maximum bytes of a process's answer.
@@ -165,7 +166,11 @@ impl Shared {
             let stop = Arc::new(AtomicBool::new(false));
             state.running = Some(Running { id, since: Instant::now(), cancelled: Arc::clone(&stop) });
             drop(state);
-            let outcome = self.run(&job, &stop).unwrap_or_else(|error| {
+            let outcome = match job {
+                Job::Edited(job) => self.run(&job, &stop),
+                Job::Answer(answer) => Ok(answer::judge(&self.program, &answer, stop)),
+            };
+            let outcome = outcome.unwrap_or_else(|error| {
                 Outcome::only(Verdict::Missing, format!("No process could be started for it: {error}."))
             });
             let mut state = self.state();
@@ -174,8 +179,8 @@ impl Shared {
         }
     }
 
-    /// Runs a job in its own process, whose only traces are in a folder that is deleted with it.
-    fn run(&self, job: &Job, stop: &AtomicBool) -> io::Result<Outcome> {
+    /// Runs a kernel in its own process, whose only traces are in a folder that is deleted with it.
+    fn run(&self, job: &Edited, stop: &AtomicBool) -> io::Result<Outcome> {
         let guest = Guest::Edited { path: &job.workspace.join(&job.file), root: &job.workspace };
         if let Some(reason) = gate::refusal(&job.text, guest) {
             return Ok(Outcome::only(Verdict::Refused, reason));
@@ -218,7 +223,7 @@ impl Shared {
         &self,
         arguments: &[String],
         ptx: &Path,
-        job: &Job,
+        job: &Edited,
         process: &bounded::Task,
         stop: &AtomicBool,
     ) -> io::Result<Result<String, String>> {

@@ -398,6 +398,57 @@ fn problems_are_solved_at_their_usual_and_least_sizes() {
     }
 }
 
+#[test]
+fn an_answer_to_an_exercise_gets_the_graders_verdict() {
+    let served = Served::start();
+    let asking = Asking::properly(&served);
+    let (status, body) = asking.ask("GET", "/.exercises/guard", "");
+    let offer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, offer["file"].as_str()), (200, Some("phase1-infra/exercises/01-guard/exercise.cu")), "{body}");
+    assert_eq!(offer["hints"].as_array().map(Vec::len), Some(3));
+    assert!(!body.contains("if (i < n) {"), "no solution: {body}");
+    for (method, path, body) in [
+        ("GET", "/.exercises/none", String::new()),
+        ("GET", "/.exercises/..%2f01-guard", String::new()),
+        ("PUT", "/.exercises/none", "text".to_owned()),
+        ("POST", "/.runs", json!({ "exercise": "none", "text": "" }).to_string()),
+    ] {
+        assert_eq!(asking.ask(method, path, &body).0, 404, "{method} {path}");
+    }
+    let file = served.exercise("exercise.cu");
+    assert_eq!(asking.ask("PUT", "/.exercises/guard", "// mine\n"), (200, "{}".to_owned()));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "// mine\n");
+    let stranger = Asking { token: None, ..Asking::properly(&served) };
+    assert_eq!(stranger.ask("PUT", "/.exercises/guard", "// not mine\n").0, 403);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "// mine\n");
+
+    if !has_compiler("an_answer_to_an_exercise_gets_the_graders_verdict") {
+        return;
+    }
+    let judged = |text: &str| {
+        let (status, body) = asking.ask("POST", "/.runs", &json!({ "exercise": "guard", "text": text }).to_string());
+        assert_eq!(status, 202, "{body}");
+        asking.end(serde_json::from_str::<Value>(&body).unwrap()["id"].as_u64().unwrap())
+    };
+    let solution = std::fs::read_to_string(served.exercise("solution.cu")).unwrap();
+    let right = judged(&solution);
+    assert_eq!(right["verdict"], "right", "{right}");
+    assert!(right["pictures"][0]["Ok"].as_str().is_some_and(|svg| svg.starts_with("<svg")), "{right}");
+    let wrong = judged(&std::fs::read_to_string(served.exercise("wrong/off_by_one.cu")).unwrap());
+    assert_eq!(wrong["verdict"], "wrong", "{wrong}");
+    assert!(wrong["parts"][0]["asks"].as_str().is_some_and(|asks| asks.contains("last element")), "{wrong}");
+    let unguarded = judged(&kernel("    c[i] = a[i] + b[i];"));
+    assert_eq!((&unguarded["verdict"], &unguarded["messages"][0]["line"]), (&json!("found"), &json!(3)), "{unguarded}");
+    let refused = judged(&kernel("    if (i < n) c[i] = a[i] + b[i]"));
+    assert_eq!((&refused["verdict"], &refused["messages"][0]["line"]), (&json!("wrong"), &json!(4)), "{refused}");
+    let endless = asking.ask("POST", "/.runs", &json!({ "exercise": "guard", "text": kernel(ENDLESS) }).to_string()).1;
+    let id = serde_json::from_str::<Value>(&endless).unwrap()["id"].as_u64().unwrap();
+    let begin = Instant::now();
+    asking.ask("DELETE", &format!("/.runs/{id}"), "");
+    asking.end(id);
+    assert!(begin.elapsed() < Duration::from_secs(10), "a cancelled answer went on for {:?}", begin.elapsed());
+}
+
 /// A file's lines would stand in the compiler's messages.
 #[test]
 fn an_edited_kernel_reads_no_file_and_writes_none() {

@@ -20,11 +20,18 @@ pub const TIME: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 2 << 30;
 const OUTPUT: u64 = 4 << 20;
 
-/// Runs a job with `program`, this very command, isolated or not. `keep` lets the compiled kernel stay in the cache.
+/// Runs a job with `program`, this very command, isolated or not, until it is cancelled. `keep` lets the compiled kernel stay in the cache.
 ///
 /// # Errors
 /// If no process can be started, there is no compiler, or the exercise itself is at fault.
-pub fn run(program: &Path, isolation: Option<&Isolation>, job: &Job, time: Duration, keep: bool) -> Result<Outcome> {
+pub fn run(
+    program: &Path,
+    isolation: Option<&Isolation>,
+    job: &Job,
+    time: Duration,
+    keep: bool,
+    cancelled: &AtomicBool,
+) -> Result<Outcome> {
     let task = Task::new(Bounds { time, memory: MEMORY, output: OUTPUT }).context("no temporary folder can be made")?;
     let task = task.isolated(isolation.cloned());
     let mut command = task.command(program);
@@ -32,7 +39,7 @@ pub fn run(program: &Path, isolation: Option<&Isolation>, job: &Job, time: Durat
     if !keep {
         command.env("WARP_CACHE_DIR", task.folder().join("cache"));
     }
-    let answer = task.run(command, &serde_json::to_string(job)?, &AtomicBool::new(false));
+    let answer = task.run(command, &serde_json::to_string(job)?, cancelled);
     let stopped = |reason: String| Ok(Outcome { stopped: Some(reason), ..Outcome::default() });
     let text = match answer.with_context(|| format!("{} cannot be run", program.display()))? {
         Ok(text) => text,

@@ -247,6 +247,11 @@ impl Exercise {
         Ok(exercise)
     }
 
+    /// The case in which most is to be seen.
+    pub fn clearest_case(&self) -> &Sizes {
+        self.cases.iter().min_by_key(|sizes| clarity(sizes)).unwrap_or(&self.counts)
+    }
+
     /// Maximum of a count, from the costs of the solution; `None` if it has no budget.
     pub fn allowed(&self, count: Count, solution: &BTreeMap<Count, u64>) -> Option<u64> {
         let base = solution.get(&count).copied().unwrap_or(0);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -34,6 +35,8 @@ pub struct Grader {
     pub isolation: Option<Isolation>,
     /// The GPU that kernels run on too, after the simulator.
     pub gpu: Option<DeviceChoice>,
+    /// Ends what runs, once it is true.
+    pub cancelled: Arc<AtomicBool>,
     /// The compiler, by default the one that this process was told to use; the usual one if `None`.
     pub compiler: Option<CompilerName>,
     /// Costs of solutions, by folder.
@@ -174,6 +177,7 @@ impl Grader {
             time: child::TIME,
             isolation: None,
             gpu: None,
+            cancelled: Arc::default(),
             compiler: compile::chosen(),
             solutions: Mutex::default(),
             times: Mutex::default(),
@@ -258,23 +262,22 @@ impl Grader {
         Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed, failing, missing: false })
     }
 
-    /// Returns the costs of a file by its lines, and a picture. `Err` inside: why there is nothing to show.
+    /// Returns the costs of a text by its lines, and a picture. `Err` inside: why there is nothing to show.
     ///
     /// # Errors
     /// Same as [`Grader::grade`].
-    pub fn show(&self, exercise: &Exercise, file: &Path, request: ShowRequest) -> Result<Result<Shown, String>> {
-        let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        if let Some(refusal) = refusal(&text, exercise) {
+    pub fn show(&self, exercise: &Exercise, text: &str, request: ShowRequest) -> Result<Result<Shown, String>> {
+        if let Some(refusal) = refusal(text, exercise) {
             return Ok(Err(refusal));
         }
-        let job = Job { show: Some(request), ..self.job(exercise, &text) };
+        let job = Job { show: Some(request), ..self.job(exercise, text) };
         let outcome = self.run(&job)?;
         Ok(outcome.shown.ok_or_else(|| cut(&outcome.stopped.unwrap_or_default())))
     }
 
     /// Runs a job with a text that someone handed in.
     fn run(&self, job: &Job) -> Result<Outcome> {
-        child::run(&self.program, self.isolation.as_ref(), job, self.time, false)
+        child::run(&self.program, self.isolation.as_ref(), job, self.time, false, &self.cancelled)
     }
 
     fn job(&self, exercise: &Exercise, source: &str) -> Job {
@@ -421,7 +424,7 @@ impl Grader {
         }
         let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let job = Job { cases: Vec::new(), ..self.job(exercise, &text) };
-        let counts = child::run(&self.program, None, &job, child::TIME, true)?.counts;
+        let counts = child::run(&self.program, None, &job, child::TIME, true, &self.cancelled)?.counts;
         ensure!(!counts.is_empty(), "{} did not finish", path.display());
         self.solutions.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), counts.clone());
         Ok(counts)

@@ -16,6 +16,11 @@ use tempfile::TempDir;
 /// The kernel that it has.
 pub(crate) const KERNEL: &str = "phase1-infra/kernels/01_vector_add.cu";
 
+/// The exercise that it has, `guard`.
+pub(crate) const EXERCISE: &str = "phase1-infra/exercises/01-guard";
+
+const ROUTES: &str = "weekend = [\"one.md\"]\nhours = 1\nweeks = [\"one.md\", \"part/index.md\"]\nappendix = []\n";
+
 /// A small book that is being served.
 pub(crate) struct Served {
     folder: TempDir,
@@ -48,13 +53,17 @@ impl Served {
             "scrolling.js",
             "occupancy.js",
             "playground.js",
+            "progress.js",
         ] {
             fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), root.join(file)).unwrap();
         }
         fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Part](part/index.md)\n").unwrap();
         fs::write(
             root.join("pages/one.md"),
-            format!("# One\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n\n{ASKING}"),
+            format!(
+                "# One\n\n*You know: nothing.*\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n\n{ASKING}\n\
+                 ### Exercise: add {{#exercise-guard}}\n\nTo do:\n\n```cpp\nthe skeleton\n```\n"
+            ),
         )
         .unwrap();
         fs::write(root.join("pages/part/index.md"), "# Part\n\ninside\n").unwrap();
@@ -64,6 +73,13 @@ impl Served {
         let kernel = folder.path().join(KERNEL);
         fs::create_dir_all(kernel.parent().unwrap()).unwrap();
         fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(KERNEL), kernel).unwrap();
+        fs::write(root.join("routes.toml"), ROUTES).unwrap();
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let exercise = folder.path().join(EXERCISE);
+        fs::create_dir_all(exercise.join("wrong")).unwrap();
+        for file in ["exercise.toml", "exercise.cu", "solution.cu", "wrong/off_by_one.cu"] {
+            fs::copy(workspace.join(EXERCISE).join(file), exercise.join(file)).unwrap();
+        }
         let book = Book::open(&root, &[]).unwrap();
         let server = Server::start(book, folder.path().join("out"), 0).unwrap();
         let server = server.running_kernels_by(env!("CARGO_BIN_EXE_book").into(), limits).unwrap();
@@ -71,6 +87,11 @@ impl Served {
         let link = server.link();
         thread::spawn(move || server.run());
         Served { folder, address, link }
+    }
+
+    /// A file of the exercise.
+    pub(crate) fn exercise(&self, file: &str) -> PathBuf {
+        self.folder.path().join(EXERCISE).join(file)
     }
 
     pub(crate) fn pages(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Times of kernels on a GPU, or their costs on the simulator.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use assignments::exercise::Library;
 use assignments::grade::sizes;
 use assignments::job::{Picture, ShowRequest, Spread};
@@ -52,7 +52,8 @@ pub(crate) fn run(session: &Session, args: &BenchArgs, device: Option<DeviceChoi
     let Some(gpu) = super::gpu(&device) else {
         let request =
             ShowRequest { picture: Some(Picture::Timeline), sizes: exercise.counts.clone(), block: [0; 3], line: None };
-        return match session.grader.show(exercise, &file, request)? {
+        let text = std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+        return match session.grader.show(exercise, &text, request)? {
             Ok(shown) => {
                 shell.table(&show::counts(exercise, &shown, &session.grader.solution(exercise)?))?;
                 Ok(shell

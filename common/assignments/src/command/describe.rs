@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use assignments::exercise::{Exercise, Expected};
 use assignments::grade::{Verdict, quoted};
 use assignments::job::ShowRequest;
@@ -11,7 +11,7 @@ use bench::command::Shell;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Session, compiler, show::clearest_case};
+use super::{Session, compiler};
 
 /// All exercises, by id.
 #[derive(Serialize)]
@@ -48,9 +48,10 @@ fn page(session: &Session, exercise: &Exercise) -> Result<Page> {
     let grade = |file| session.grader.grade(exercise, file);
     let (solution, skeleton) = (exercise.file("solution.cu"), store::skeleton(exercise)?);
     let (mistake, failed) = failure(session, exercise, &skeleton)?;
-    let case = clearest_case(exercise);
+    let case = exercise.clearest_case();
     let request = ShowRequest { picture: None, sizes: case.clone(), block: [0; 3], line: None };
-    let picture = match session.grader.show(exercise, &solution, request)? {
+    let text = std::fs::read_to_string(&solution).with_context(|| format!("{} cannot be read", solution.display()))?;
+    let picture = match session.grader.show(exercise, &text, request)? {
         Ok(shown) => shown.picture.ok(),
         Err(_) => None,
     };

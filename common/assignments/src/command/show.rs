@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use assignments::exercise::{Count, Exercise, clarity};
+use assignments::exercise::{Count, Exercise};
 use assignments::grade::sizes;
 use assignments::job::{Line, Picture, ShowRequest, Shown};
 use assignments::tasks::Sizes;
@@ -64,7 +64,7 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
     let case = match (args.case, &failing) {
         (Some(number), _) => numbered_case(exercise, number)?,
         (None, Some(failing)) => failing,
-        (None, None) => clearest_case(exercise),
+        (None, None) => exercise.clearest_case(),
     };
     if failing.is_some() {
         shell.print(&format!("{} does not pass yet: `check {}` says why.\n", exercise.id, exercise.id))?;
@@ -74,7 +74,8 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
     ensure!(args.block.len() <= 3, "a block has at most three indices: --block X,Y,Z");
     args.block.iter().zip(&mut block).for_each(|(&given, index)| *index = given);
     let request = ShowRequest { picture: args.picture, sizes: case.clone(), block, line: args.line };
-    let shown = match session.grader.show(exercise, &file, request)? {
+    let text = std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let shown = match session.grader.show(exercise, &text, request)? {
         Ok(shown) => shown,
         Err(why) => {
             shell.fail_quietly();
@@ -83,7 +84,6 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
     };
     let solution = session.grader.solution(exercise)?;
     shell.table(&counts(exercise, &shown, &solution))?;
-    let text = std::fs::read_to_string(&file).unwrap_or_default();
     shell.table(&lines(exercise, &shown.lines, &text))?;
     shell.print(&format!("\n{}", occupancy(&shown, shell.terminal().width)))?;
     match &shown.picture {
@@ -106,11 +106,6 @@ pub(crate) fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shel
 fn numbered_case(exercise: &Exercise, number: usize) -> Result<&Sizes> {
     let case = number.checked_sub(1).and_then(|at| exercise.cases.get(at));
     case.with_context(|| format!("`{}` has the cases 1 to {}", exercise.id, exercise.cases.len()))
-}
-
-/// The case in which most is to be seen.
-pub(crate) fn clearest_case(exercise: &Exercise) -> &Sizes {
-    exercise.cases.iter().min_by_key(|sizes| clarity(sizes)).unwrap_or(&exercise.counts)
 }
 
 /// Counts against the budget.

@@ -1,0 +1,126 @@
+//! Time that a page takes, by one rule: words of prose at 180 per minute, lines of code and rows of tables at 20, and for each
+//! exercise ten minutes and two for each line that its solution adds.
+//!
+//! What is folded is not counted, nor are pictures.
+
+use std::{fs, io, ops::Add, path::Path};
+
+use assignments::{exercise::Exercise, store};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+use crate::{BookError, generated::Workshop, listing, outline::EXTENSIONS};
+
+const WORDS_PER_MINUTE: usize = 180;
+const LINES_PER_MINUTE: usize = 20;
+const MINUTES_PER_EXERCISE: usize = 10;
+const MINUTES_PER_LINE: usize = 2;
+
+/// Parts of a page that take time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Words of prose.
+    pub words: usize,
+    /// Lines of code, and rows of tables.
+    pub lines: usize,
+    /// Minutes for exercises.
+    pub exercises: usize,
+}
+
+impl Effort {
+    /// Effort of a page with these exercises.
+    ///
+    /// # Errors
+    /// [`BookError::Read`] for a listing's source or an exercise's file.
+    pub fn of(page: &str, markdown: &str, exercises: &[&Exercise], workshop: &Workshop) -> Result<Effort, BookError> {
+        let mut effort = Effort::default();
+        let (mut folds, mut in_code, mut in_row) = (0, false, false);
+        for (event, range) in Parser::new_ext(markdown, EXTENSIONS).into_offset_iter() {
+            match event {
+                Event::Html(html) | Event::InlineHtml(html) => {
+                    folds += html.matches("<details").count();
+                    folds -= html.matches("</details").count().min(folds);
+                }
+                _ if folds > 0 => {}
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    in_code = true;
+                    let block = &markdown[range];
+                    effort.lines += match kind {
+                        CodeBlockKind::Fenced(_) => listing::lines(page, block, workshop)?,
+                        CodeBlockKind::Indented => block.lines().count(),
+                    };
+                }
+                Event::End(TagEnd::CodeBlock) => in_code = false,
+                Event::Start(Tag::TableHead | Tag::TableRow) => {
+                    in_row = true;
+                    effort.lines += 1;
+                }
+                Event::End(TagEnd::TableHead | TagEnd::TableRow) => in_row = false,
+                Event::Text(text) | Event::Code(text) if !in_code && !in_row => {
+                    effort.words += text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
+                }
+                _ => {}
+            }
+        }
+        for exercise in exercises {
+            effort.exercises += minutes(exercise)?;
+        }
+        Ok(effort)
+    }
+
+    /// Minutes to read it.
+    pub fn reading(&self) -> usize {
+        rounded(self.words as f64 / WORDS_PER_MINUTE as f64 + self.lines as f64 / LINES_PER_MINUTE as f64)
+    }
+
+    /// Minutes to read it, and for its exercises.
+    pub fn minutes(&self) -> usize {
+        self.reading() + self.exercises
+    }
+}
+
+impl Add for Effort {
+    type Output = Effort;
+
+    fn add(self, other: Effort) -> Effort {
+        Effort {
+            words: self.words + other.words,
+            lines: self.lines + other.lines,
+            exercises: self.exercises + other.exercises,
+        }
+    }
+}
+
+/// Minutes for an exercise.
+fn minutes(exercise: &Exercise) -> Result<usize, BookError> {
+    let file = exercise.file("solution.cu");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |error: String| BookError::Read { path, source: io::Error::other(error) }
+    };
+    let solution = fs::read_to_string(&file).map_err(|error| failed(&file)(error.to_string()))?;
+    let skeleton = store::skeleton(exercise).map_err(|error| failed(&exercise.dir)(format!("{error:#}")))?;
+    let known: Vec<&str> = skeleton.lines().map(str::trim).collect();
+    let added = solution.lines().map(str::trim).filter(|line| line.len() > 1 && !known.contains(line)).count();
+    Ok((MINUTES_PER_EXERCISE + MINUTES_PER_LINE * added).next_multiple_of(5))
+}
+
+/// A number of minutes, at least one.
+fn rounded(minutes: f64) -> usize {
+    (minutes.round() as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lines_and_rows_count_and_what_is_folded_does_not() {
+        let page = "# Two words\n\nThree `more` words – [here too](x.md).\n\n<details><summary>No</summary>\n\nnot this\n\n\
+            ```text\nnor this\n```\n\n</details>\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n```text\none\ntwo\n```\n\n\
+            <!-- figure: x -->\n";
+        let workshop = Workshop { generators: &[], workspace: ".".into(), pages: "pages".into(), made: None };
+        let effort = Effort::of("page.md", page, &[], &workshop).unwrap();
+        assert_eq!(effort, Effort { words: 7, lines: 4, exercises: 0 });
+        assert_eq!(Effort { words: 900, lines: 100, exercises: 15 }.minutes(), 25);
+    }
+}
