@@ -5,8 +5,8 @@
 //! the table do for 16. Change: a thread fetches four neighbouring weights and two neighbouring entries at a time. Rows of
 //! weights begin at multiples of 16 bytes only if the number of taps is a multiple of 4; others go one by one.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`. Loads of global memory: the `conv-loads` table of `cargo run -p phase2-conv-bn
-//! -- conv`.
+//! Measured in `book/pages/research/convolution-steps.md`. Loads of global memory: the `conv-loads` table of `cargo run -p
+//! phase2-conv-bn -- conv`.
 
 use common::prelude::*;
 

@@ -4,8 +4,8 @@
 //! which shared memory delivers in four wavefronts. With 32 × 32 per warp it wants 8, and with the lanes dealt out as in that
 //! step, two wavefronts do: 6 for the three loads in place of 8. Change: which part of the tile a thread has.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`. Shared wavefronts: the `conv-3x3` table of `cargo run -p phase2-conv-bn --
-//! conv`.
+//! Measured in `book/pages/research/convolution-steps.md`. Shared wavefronts: the `conv-3x3` table of `cargo run -p
+//! phase2-conv-bn -- conv`.
 
 use common::prelude::*;
 

@@ -4,7 +4,7 @@
 //! tap earlier, they arrive during 32 multiply-adds. Change: the operands of the next tap are read before those of this one are
 //! multiplied, within a step.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`. Registers: the `resources` table. The counts do not change.
+//! Measured in `book/pages/research/convolution-steps.md`. Registers: the `resources` table. The counts do not change.
 
 use common::prelude::*;
 

@@ -4,8 +4,8 @@
 //! fetched serves 128 pixels in place of 64. The price is registers, and half as many blocks. Change: tiles of 64 × 128 with as
 //! many threads as before.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`. Shared wavefronts and instructions: the `conv-3x3` table of `cargo run -p
-//! phase2-conv-bn -- conv`; registers: the `resources` table.
+//! Measured in `book/pages/research/convolution-steps.md`. Shared wavefronts and instructions: the `conv-3x3` table of
+//! `cargo run -p phase2-conv-bn -- conv`; registers: the `resources` table.
 
 use common::prelude::*;
 

@@ -4,7 +4,8 @@
 //! `cp.async` needs neither the registers nor the stores. The price: a copy that transposes moves 4 bytes, so that weights are
 //! 8 copies in place of 2 loads. Change: copies in place of loads and stores, still two stages.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`. Instructions: the `conv-3x3` table of `cargo run -p phase2-conv-bn -- conv`.
+//! Measured in `book/pages/research/convolution-steps.md`. Instructions: the `conv-3x3` table of `cargo run -p phase2-conv-bn
+//! -- conv`.
 
 use common::prelude::*;
 

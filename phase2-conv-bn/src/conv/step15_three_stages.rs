@@ -4,7 +4,7 @@
 //! nothing else to do while it waits; with three stages a copy has twice that time. Change: three stages, a group of copies for
 //! each, and one barrier per step.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`. The counts hardly change.
+//! Measured in `book/pages/research/convolution-steps.md`. The counts hardly change.
 
 use common::prelude::*;
 

@@ -5,7 +5,7 @@
 //! shapes, two of them as in steps 12 and 13, three with `cp.async` as in steps 14 and 15; a model of measured times picks a shape and
 //! its cuts.
 //!
-//! Measured in `book/pages/phase2/conv-gemm.md`.
+//! Measured in `book/pages/research/convolution-steps.md`.
 
 use std::sync::{Mutex, PoisonError};
 

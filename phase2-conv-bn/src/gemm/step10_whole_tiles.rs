@@ -4,7 +4,7 @@
 //! an edge; without the tests there are fewer instructions beside the multiply-adds. Change: M, N and K are multiples of the tile's
 //! sizes, and every test goes; other products keep step 9's kernels.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn --
+//! Measured in `book/pages/research/gemm-steps.md`. Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn --
 //! gemm`.
 
 use common::kernel_source;

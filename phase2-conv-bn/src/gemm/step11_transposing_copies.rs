@@ -4,7 +4,7 @@
 //! may go anywhere in shared memory, so that it can transpose without either. The price: eight copies in place of two loads.
 //! Change: A by copies of 4 bytes, in the pattern that a transposed B had already.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn --
+//! Measured in `book/pages/research/gemm-steps.md`. Counts: instructions, in the `gemm` table of `cargo run -p phase2-conv-bn --
 //! gemm`. Registers: the `resources` table.
 
 use common::kernel_source;

@@ -4,7 +4,7 @@
 //! memory takes as a rule, but not always; with four it has three times that. Change: four stages, a group of copies for each,
 //! dynamic shared memory (68 KB are more than a static array may have).
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. The counts hardly change.
+//! Measured in `book/pages/research/gemm-steps.md`. The counts hardly change.
 
 use common::kernel_source;
 

@@ -4,7 +4,7 @@
 //! read before the last multiply-adds of the step before, those hide it. Change: the values of the next i are read before this i's
 //! are multiplied, across the border of a step too, so that the barrier stands before the last i.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. Registers: the `resources` table.
+//! Measured in `book/pages/research/gemm-steps.md`. Registers: the `resources` table.
 
 use common::kernel_source;
 

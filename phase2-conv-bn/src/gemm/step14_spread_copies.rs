@@ -3,7 +3,7 @@
 //! Hypothesis: sixteen copies of 4 bytes in a row fill the queue of the memory pipeline, and the first multiply-add waits behind
 //! them; two at a time never fill it. Change: the copies are numbered, and each i of a step but the last starts its share of them.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. The counts do not change.
+//! Measured in `book/pages/research/gemm-steps.md`. The counts do not change.
 
 use common::kernel_source;
 

@@ -4,7 +4,7 @@
 //! instruction before comes free (`.reuse`). In rows of eight, one in eight begins with two new ones; turned round, none does.
 //! Change: every second row of sums is walked backwards.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. The counts do not change.
+//! Measured in `book/pages/research/gemm-steps.md`. The counts do not change.
 
 use common::kernel_source;
 

@@ -4,7 +4,7 @@
 //! columns of B; in bands of eight rows, 8 and 33. So L2 has to fetch little more than half. At 4096³, with 32 tiles across, it is
 //! the same either way. Change: the number of a block becomes a place within a band of eight rows of tiles.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`.
+//! Measured in `book/pages/research/gemm-steps.md`.
 
 use common::kernel_source;
 

@@ -5,7 +5,7 @@
 //! have all of its sums, and each adds up half of the values of i. Change: TN and WN doubled, two slices, and their sums added in
 //! shared memory at the end.
 //!
-//! Measured in `book/pages/phase2/gemm-tuned.md`. Counts: shared wavefronts, in the `gemm` table of `cargo run -p phase2-conv-bn
+//! Measured in `book/pages/research/gemm-steps.md`. Counts: shared wavefronts, in the `gemm` table of `cargo run -p phase2-conv-bn
 //! -- gemm`. Registers: the `resources` table.
 
 use common::kernel_source;
