@@ -19,7 +19,7 @@ pub(crate) const BUDGET: u64 = 2_000_000;
 pub(crate) const MEMORY: u64 = 256 << 20;
 
 /// Time after which no further known cause is tried: the verdict without one is better than none.
-const TIME_FOR_CAUSES: Duration = Duration::from_secs(5);
+const TIME_FOR_CAUSES: Duration = Duration::from_secs(8);
 
 /// Checks the values at the sizes of a job, and counts.
 ///

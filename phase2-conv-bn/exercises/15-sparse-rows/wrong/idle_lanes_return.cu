@@ -1,0 +1,24 @@
+// Lanes without a non-zero return before the shuffles that name them in their mask. Lane 0 stays, for an empty row.
+
+extern "C" __global__ void sparse_rows(const int *lengths, const int *columns, const float *values, const float *x, float *y,
+                                       unsigned rows, unsigned room) {
+    unsigned lane = threadIdx.x % 32;
+    unsigned row = blockIdx.x * 8 + threadIdx.x / 32;
+    if (row >= rows) {
+        return;  // the whole warp
+    }
+    unsigned length = lengths[row], at = row * room;
+    float sum = 0.0f;
+    if (lane >= length && lane > 0) {
+        return;
+    }
+    for (unsigned i = lane; i < length; i += 32) {
+        sum += values[at + i] * x[columns[at + i]];
+    }
+    for (unsigned distance = 16; distance > 0; distance /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, distance);
+    }
+    if (lane == 0) {
+        y[row] = sum;
+    }
+}

@@ -1,0 +1,22 @@
+// Right values, but each lane takes a run of neighbouring non-zeros: the lanes of a warp read apart.
+
+extern "C" __global__ void sparse_rows(const int *lengths, const int *columns, const float *values, const float *x, float *y,
+                                       unsigned rows, unsigned room) {
+    unsigned lane = threadIdx.x % 32;
+    unsigned row = blockIdx.x * 8 + threadIdx.x / 32;
+    if (row >= rows) {
+        return;  // the whole warp
+    }
+    unsigned length = lengths[row], at = row * room;
+    float sum = 0.0f;
+    unsigned each = (length + 31) / 32;
+    for (unsigned i = lane * each; i < min(lane * each + each, length); ++i) {
+        sum += values[at + i] * x[columns[at + i]];
+    }
+    for (unsigned distance = 16; distance > 0; distance /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, distance);
+    }
+    if (lane == 0) {
+        y[row] = sum;
+    }
+}

@@ -1,0 +1,21 @@
+// The loop runs to the end of the room: what stands behind the last non-zero is added, too.
+
+extern "C" __global__ void sparse_rows(const int *lengths, const int *columns, const float *values, const float *x, float *y,
+                                       unsigned rows, unsigned room) {
+    unsigned lane = threadIdx.x % 32;
+    unsigned row = blockIdx.x * 8 + threadIdx.x / 32;
+    if (row >= rows) {
+        return;  // the whole warp
+    }
+    unsigned length = lengths[row], at = row * room;
+    float sum = 0.0f;
+    for (unsigned i = lane; i < room; i += 32) {
+        sum += values[at + i] * x[columns[at + i]];
+    }
+    for (unsigned distance = 16; distance > 0; distance /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, distance);
+    }
+    if (lane == 0) {
+        y[row] = sum;
+    }
+}
