@@ -243,10 +243,16 @@ impl Book {
         documents.extend(self.readme()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
         documents.retain(|(_, page)| workshop.makes(page));
         let update = |(path, page): &(PathBuf, String)| {
-            // Read when its turn comes: minutes may have passed, in which its author has changed it.
-            let (text, mut changed) = (read(path)?, Vec::new());
             let problem = |(line, reason)| BookError::Problems(vec![Problem { page: page.clone(), line, reason }]);
-            let fresh = generated::refresh(page, &text, &workshop).map_err(problem)?;
+            // Generators may take minutes, in which its author goes on writing.
+            let (text, fresh) = loop {
+                let text = read(path)?;
+                let fresh = generated::refresh(page, &text, &workshop).map_err(problem)?;
+                if read(path)? == text {
+                    break (text, fresh);
+                }
+            };
+            let mut changed = Vec::new();
             for picture in fresh.pictures {
                 write(&picture.path, &picture.svg)?;
                 changed.push(picture.path);

@@ -34,7 +34,7 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it needs the memory of a GPU"), &["tensor-parallel --config production"]),
     (Elsewhere("since it needs a network's published weights"), &["--weights"]),
     (Elsewhere("since it needs ImageNet's validation set"), &["evaluate"]),
-    (Elsewhere("since it needs the CUDA toolkit"), &["ptxas", "cuobjdump", "nvdisasm"]),
+    (Elsewhere("since it needs the CUDA toolkit"), &["nvcc", "./vector_add", "ptxas", "cuobjdump", "nvdisasm"]),
     (Elsewhere("since it needs a GPU and NVIDIA's profilers"), &["ncu", "nsys", "compute-sanitizer"]),
     (
         Elsewhere("since it needs a cluster"),

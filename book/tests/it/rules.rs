@@ -18,8 +18,19 @@ use tempfile::TempDir;
 const GENERATORS: &[Generator] = &[
     Generator { name: "answer", produce: |workspace, _| Ok(fs::read_to_string(workspace.join("answer.txt"))?.into()) },
     Generator { name: "figure", produce: |_, argument| Ok(argument.parse::<u32>()?.to_string().into()) },
+    Generator { name: "slow", produce: |workspace, line| Ok(while_written(workspace, line)?.into()) },
     Generator { name: "circle", produce: |_, argument| Ok(circle(argument).into()) },
 ];
+
+/// Adds a line to a page once, as its author may while a generator runs.
+fn while_written(workspace: &Path, line: &str) -> std::io::Result<String> {
+    let page = workspace.join("book/pages/one.md");
+    let text = fs::read_to_string(&page)?;
+    if !text.ends_with(&format!("{line}\n")) {
+        fs::write(&page, format!("{text}{line}\n"))?;
+    }
+    Ok("made".to_owned())
+}
 
 fn circle(radius: &str) -> Picture {
     let svg = format!("<svg role=\"img\" aria-label=\"a circle\">\n\n<circle r=\"{radius}\"/>\n</svg>\n");
@@ -188,6 +199,18 @@ fn a_stale_generated_part_fails_the_check_until_it_is_updated() {
     assert!(
         matches!(book.update(), Err(BookError::Problems(p)) if matches!(p[0].reason, Reason::GeneratorFailed { .. }))
     );
+}
+
+#[test]
+fn what_is_written_while_a_page_is_updated_stays() {
+    let workspace = sound();
+    let one = workspace.path().join("book/pages/one.md");
+    let text = |made, more| {
+        format!("# One\n\n<!-- BEGIN generated: slow more -->\n{made}<!-- END generated: slow -->\n{more}")
+    };
+    fs::write(&one, text("", "")).unwrap();
+    open(&workspace).update().unwrap();
+    assert_eq!(fs::read_to_string(&one).unwrap(), text("made\n", "more\n"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The kernels against f64 references, on both devices, at sizes around a warp's, a block's and a grid's.
 
+use std::path::Path;
+
 use common::check::{Tolerance, assert_close};
 use common::device_test;
 use common::prelude::*;
@@ -184,4 +186,17 @@ fn shared_memory_sets_the_number_of_warps() {
             assert!(is_full || found.limiter == Limiter::SharedMemory, "{name}, {warps}: {found:?}");
         }
     }
+}
+
+/// `cuda/vector_add.cu` is the same program as step 4, as others write it.
+#[test]
+fn the_program_in_cuda_has_the_kernel_of_the_course() {
+    let kernel = |file: &str| {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        let kernel = text.split("// ANCHOR: kernel\n").nth(1).and_then(|rest| rest.split("// ANCHOR_END").next());
+        let lines = kernel.unwrap().replace("extern \"C\" ", "");
+        let code = lines.lines().map(|line| line.split(" //").next().unwrap_or_default().to_owned());
+        code.collect::<Vec<_>>()
+    };
+    assert_eq!(kernel("cuda/vector_add.cu"), kernel("kernels/01_vector_add.cu"));
 }

@@ -31,7 +31,7 @@ const SMALL_SIDE: usize = 16;
 /// The largest configuration.
 pub(crate) const PRODUCTION: &str = "production";
 /// Its operations per frame, two per multiply-add: those of convolutions, linear layers and attention, as added up on the page
-/// `phase3/video-unet`.
+/// `phase4/unet`.
 pub(crate) const FRAME_FLOPS: f64 = 1.4246e12;
 /// Target times of the literature, in ms.
 const TARGETS: [f64; 4] = [44.8, 40.0, 16.0, 11.0];

@@ -107,7 +107,7 @@ pub(super) fn parts() -> Vec<Claim> {
         Claim::new(
             "Phase 4's parts: a launch",
             "5 µs",
-            "phase1/launch-overhead",
+            "phase1/streams",
             "{plain:.1} µs, of 64 tiny kernels one after the other; in a graph {graph:.1} µs",
             Rule::Amounts(vec![Close("plain", 5.0)], &[]),
         )
@@ -139,7 +139,7 @@ pub(super) fn parts() -> Vec<Claim> {
         Claim::new(
             "… staying on the device",
             "20–40 %",
-            "phase3/resnet18",
+            "phase4/resnet18",
             "with copies around each layer {between:.1} ms, without {all:.2} ms: \
                  {all % below between:.0} % less",
             Rule::TakesOff(&["all % below between"], [20.0, 40.0]),
@@ -226,7 +226,7 @@ pub(super) fn unet() -> Vec<Claim> {
         Claim::new(
             "The video U-Net, 880 M, batch 2, 64×64",
             "44.8 ms (22.3 frames/s)",
-            "phase3/video-unet",
+            "phase4/unet",
             "unfused, f32: {unfused:.1} ms ({second / unfused:.1} frames/s)",
             Rule::Amounts(vec![Close("unfused", 44.8)], &[]),
         )
@@ -331,7 +331,7 @@ fn of_pair(pair: &str, step: &Step<Version>) -> Key {
 }
 
 pub(super) fn ptx_by_hand() -> Vec<Claim> {
-    const PAGE: &str = "phase4/ptx-memory";
+    const PAGE: &str = "phase4/ptx-warps";
     let of_loads = |step, column| Figure::cell(ptx::TABLE.name, column, of_pair("loads 2^26", step));
     // Each pair at its largest size: the last version, which is PTX, and the best of those before it.
     let (mut by_hand, mut others) = (Vec::new(), Vec::new());

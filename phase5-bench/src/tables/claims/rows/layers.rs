@@ -154,7 +154,7 @@ fn of_memory(batch: f64, by: &str, column: ColumnSpec) -> Figure {
 }
 
 pub(super) fn resnet18() -> Vec<Claim> {
-    const PAGE: &str = "phase3/resnet18";
+    const PAGE: &str = "phase4/resnet18";
     let mut claims = vec![
         Claim::new(
             "ResNet18 forward, CPU → GPU",
@@ -223,7 +223,7 @@ pub(super) fn resnet18() -> Vec<Claim> {
     let slower = "{ms:.2} ms, the CPU {cpu:.1} ms: {ms / cpu:.1}× slower";
     let faster = "{ms:.2} ms, the CPU {cpu:.1} ms: {cpu / ms:.1}× faster";
     for (by, phase, claimed, factor, page, measured) in [
-        (by::ROUND_TRIP, "1", "10× slower", 0.1, "phase1/transfer-test", slower),
+        (by::ROUND_TRIP, "1", "10× slower", 0.1, "phase1/transfers", slower),
         (by::CONV_ON_DEVICE, "2", "5–10× faster", 7.5, PAGE, faster),
         (by::PHASE3, "3", "20–50× faster", 35.0, PAGE, faster),
         (by::PHASE4[0], "4", "30–100× faster", 65.0, "phase4/resnet18", faster),
@@ -331,7 +331,7 @@ pub(super) fn accuracy() -> Vec<Claim> {
         Claim::new(
             "Accuracy",
             "GPU equals CPU within 1e-5; 69.76 % on both",
-            "phase3/resnet18",
+            "phase4/resnet18",
             "within {difference:.1e} of the largest logit; digits: {cpu:.2} % and {gpu:.2} %",
             Rule::Amounts(vec![Within("difference", [0.0, 1e-5]), Same("cpu", "gpu")], &[]),
         )
