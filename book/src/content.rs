@@ -34,6 +34,8 @@ pub struct Picture {
     pub svg: String,
     /// Caption in HTML.
     pub caption: String,
+    /// Summary that it is folded under, if it gives something away.
+    pub folded: Option<&'static str>,
 }
 
 impl From<Picture> for Content {

@@ -56,7 +56,9 @@ pub fn picture(workspace: &Path, id: &str) -> Produced {
     let page = of(&described, id)?;
     let svg = page.picture.clone().ok_or_else(|| format!("the solution of `{id}` cannot be drawn"))?;
     let caption = format!("What <code>show {id}</code> draws of the solution, at {}.", page.sizes);
-    Ok(Picture { name, class: "trace exercise", svg, caption }.into())
+    // It shows lines of the solution.
+    let folded = Some("A picture of the solution");
+    Ok(Picture { name, class: "trace exercise", svg, caption, folded }.into())
 }
 
 /// A table of all exercises; links are for a page in the pages' own folder.

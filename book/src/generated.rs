@@ -179,15 +179,19 @@ impl Workshop {
             }
             // The README is shown as it is, without includes.
             Content::Picture(_) if page == crate::README => Err(Reason::PictureOutsideBook(region.title())),
-            Content::Picture(Picture { name, class, svg, caption }) => {
+            Content::Picture(Picture { name, class, svg, caption, folded }) => {
                 // An empty line would end the block of HTML.
                 let svg: String =
                     svg.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{line}\n")).collect();
                 let file = format!("{name}.svg");
                 let up = "../".repeat(1 + page.matches('/').count());
                 let include = format!("{{{{#include {up}{PICTURES}/{file}}}}}");
-                let text =
+                let figure =
                     format!("<figure class=\"{class}\">\n{include}\n<figcaption>{caption}</figcaption>\n</figure>");
+                let text = match folded {
+                    None => figure,
+                    Some(summary) => format!("<details><summary>{summary}</summary>\n\n{figure}\n\n</details>"),
+                };
                 let picture = PictureFile { path: self.picture(&file), name: format!("{PICTURES}/{file}"), svg };
                 Ok((Some(text), Some(picture)))
             }

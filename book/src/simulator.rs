@@ -109,7 +109,7 @@ fn picture(svg: String, arguments: &str, words: &[String]) -> Picture {
     let name = name(words);
     let command =
         command(&format!("{arguments} -o {name}.svg")).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    Picture { name, class: "trace", svg, caption: format!("<code>{command}</code>") }
+    Picture { name, class: "trace", svg, caption: format!("<code>{command}</code>"), folded: None }
 }
 
 /// A file's name for a picture: the kernel's file and the arguments after it up to the buffers, without the options' names.

@@ -390,6 +390,6 @@ impl Canvas {
         for element in self.elements {
             document.append(element);
         }
-        Picture { name: self.name, class: "drawing", svg: document.to_string(), caption: caption.into() }
+        Picture { name: self.name, class: "drawing", svg: document.to_string(), caption: caption.into(), folded: None }
     }
 }

@@ -34,7 +34,7 @@ fn while_written(workspace: &Path, line: &str) -> std::io::Result<String> {
 
 fn circle(radius: &str) -> Picture {
     let svg = format!("<svg role=\"img\" aria-label=\"a circle\">\n\n<circle r=\"{radius}\"/>\n</svg>\n");
-    Picture { name: "circle".to_owned(), class: "trace", svg, caption: "<b>round</b>".to_owned() }
+    Picture { name: "circle".to_owned(), class: "trace", svg, caption: "<b>round</b>".to_owned(), folded: None }
 }
 
 /// A sound book with an include, links of every kind and a generated part.
