@@ -170,7 +170,7 @@ async fn submit(State(api): State<Api>, body: Bytes) -> Response {
     }
     let job = match asked {
         Asked::Answer { exercise, text } => match exercises::find(&api.workspace, &exercise) {
-            Ok(exercise) => Job::Answer(Answer { exercise, text }),
+            Ok(exercise) => Job::Answer(Box::new(Answer { exercise, text })),
             Err(reason) => return refused(StatusCode::NOT_FOUND, &reason),
         },
         Asked::Kernel(AskedKernel { file, text, page, sizes }) => {

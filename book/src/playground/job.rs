@@ -11,7 +11,7 @@ pub enum Job {
     /// A kernel of the course, by the course's own check.
     Edited(Edited),
     /// An exercise, by the grader.
-    Answer(Answer),
+    Answer(Box<Answer>),
 }
 
 /// An answer to an exercise.
