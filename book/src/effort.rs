@@ -1,7 +1,7 @@
 //! Time that a page takes, by one rule: words of prose at 180 per minute, lines of code and rows of tables at 20, and for each
 //! exercise ten minutes and two for each line that its solution adds.
 //!
-//! What is folded is not counted, nor are pictures.
+//! Folded parts and pictures are not counted.
 
 use std::{fs, io, ops::Add, path::Path};
 

@@ -113,7 +113,8 @@ fn escaped(text: &str) -> String {
     markdown
 }
 
-fn find(workspace: &Path, id: &str) -> Result<Exercise, String> {
+/// The exercise of that id; `Err`: why there is none, in a sentence.
+pub(crate) fn find(workspace: &Path, id: &str) -> Result<Exercise, String> {
     let exercises = exercise::all(workspace).map_err(|error| format!("{error:#}"))?;
     exercises.into_iter().find(|exercise| exercise.id == id).ok_or_else(|| format!("there is no exercise `{id}`"))
 }

@@ -394,7 +394,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
         Ok(regions) => regions,
         Err(problem) => return vec![problem],
     };
-    let made = |_: &Region<'_>| workshop.makes(page);
+    let made = workshop.makes(page);
     let judge = |region: Region<'_>| match workshop.content(page, &region) {
         Ok((content, picture)) => {
             let in_step = content.is_none_or(|content| same_lines(&markdown[region.body.clone()], &content))
@@ -404,7 +404,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
         }
         Err(reason) => Some((region.line, reason)),
     };
-    let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter(made).filter_map(judge).collect();
+    let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter(|_| made).filter_map(judge).collect();
     problems.extend(splitting(markdown).chain(splitting_rows(markdown)).chain(unjudged(markdown)));
     problems
 }

@@ -1,13 +1,12 @@
 //! Answers to exercises: the grader's verdict, as the page shows it.
 
 use std::{
-    fs,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
 };
 
 use assignments::{
-    exercise::{self, Exercise},
+    exercise::Exercise,
     grade::{self, Grader},
     job::ShowRequest,
     store,
@@ -17,16 +16,9 @@ use serde_json::{Value, json};
 use super::{
     child::compiler_messages,
     job::{Answer, Message, Outcome, Part, Verdict},
+    kernels,
 };
-
-/// The exercise of that id.
-///
-/// # Errors
-/// The reason why there is none, in a sentence.
-pub fn find(workspace: &Path, id: &str) -> Result<Exercise, String> {
-    let exercises = exercise::all(workspace).map_err(|error| format!("{error:#}"))?;
-    exercises.into_iter().find(|exercise| exercise.id == id).ok_or_else(|| format!("there is no exercise {id:?}"))
-}
+use crate::paths::slashed;
 
 /// Where a reader begins: the file, its text as handed out and as it is now, and the hints.
 ///
@@ -34,13 +26,11 @@ pub fn find(workspace: &Path, id: &str) -> Result<Exercise, String> {
 /// The reason why the file cannot be read, in a sentence.
 pub fn offer(workspace: &Path, exercise: &Exercise) -> Result<Value, String> {
     let file = exercise.file("exercise.cu");
-    let text = fs::read_to_string(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    let skeleton = store::skeleton(exercise).map_err(|error| format!("{error:#}"))?;
-    let file = file.strip_prefix(workspace).unwrap_or(&file);
+    let file = slashed(file.strip_prefix(workspace).unwrap_or(&file));
     Ok(json!({
-        "file": crate::paths::slashed(file),
-        "skeleton": skeleton,
-        "text": text.replace("\r\n", "\n"),
+        "file": file,
+        "skeleton": store::skeleton(exercise).map_err(|error| format!("{error:#}"))?,
+        "text": kernels::text(workspace, &file)?,
         "hints": exercise.hints,
     }))
 }

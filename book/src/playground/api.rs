@@ -30,6 +30,7 @@ use super::{
     kernels,
     pool::{Pool, Stage},
 };
+use crate::exercise::find;
 
 /// The header that carries the token.
 const TOKEN: &str = "x-warp-token";
@@ -141,7 +142,7 @@ async fn kernel(State(api): State<Api>, Path(file): Path<String>) -> Response {
 }
 
 async fn exercise(State(api): State<Api>, Path(id): Path<String>) -> Response {
-    match exercises::find(&api.workspace, &id).and_then(|exercise| exercises::offer(&api.workspace, &exercise)) {
+    match find(&api.workspace, &id).and_then(|exercise| exercises::offer(&api.workspace, &exercise)) {
         Ok(offer) => answer(StatusCode::OK, &offer),
         Err(reason) => refused(StatusCode::NOT_FOUND, &reason),
     }
@@ -149,7 +150,7 @@ async fn exercise(State(api): State<Api>, Path(id): Path<String>) -> Response {
 
 /// Puts the reader's text into the exercise's file.
 async fn save(State(api): State<Api>, Path(id): Path<String>, text: String) -> Response {
-    let saved = exercises::find(&api.workspace, &id).and_then(|exercise| {
+    let saved = find(&api.workspace, &id).and_then(|exercise| {
         let file = exercise.file("exercise.cu");
         fs::write(&file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
     });
@@ -169,7 +170,7 @@ async fn submit(State(api): State<Api>, body: Bytes) -> Response {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MAX_SOURCE} bytes"));
     }
     let job = match asked {
-        Asked::Answer { exercise, text } => match exercises::find(&api.workspace, &exercise) {
+        Asked::Answer { exercise, text } => match find(&api.workspace, &exercise) {
             Ok(exercise) => Job::Answer(Box::new(Answer { exercise, text })),
             Err(reason) => return refused(StatusCode::NOT_FOUND, &reason),
         },
