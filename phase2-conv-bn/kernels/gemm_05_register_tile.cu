@@ -7,8 +7,6 @@
 //
 // Limited by shared memory, still: loads of one word, and lanes that meet in one bank.
 // run: gemm // trial: gemm
-#include "gemm.cuh"
-
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread
@@ -16,32 +14,28 @@ constexpr int THREADS = BM * BN / (TM * TN);
 constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 
 // ANCHOR: kernel
-template <Layout LAYOUT>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ float a_tile[BM][BK];  // [row][i]
     __shared__ float b_tile[BK][BN];  // [i][column]
-    int tiles = (n + BN - 1) / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int y = threadIdx.x / (BN / TN) * TM;  // this thread's rows and columns in the tile of C
     int x = threadIdx.x % (BN / TN) * TN;
 
     float sums[TM][TN] = {};
     for (int first = 0; first < k; first += BK) {
 #pragma unroll  // so that all loads are asked for before the first is stored
-        for (int s = 0; s < BM * BK / THREADS; s++) {
-            int row = threadIdx.x / BK + s * (THREADS / BK);
-            int i = threadIdx.x % BK;
+        for (int at = threadIdx.x; at < BM * BK; at += THREADS) {
+            int row = at / BK, i = at % BK;
             bool inside = first_row + row < m && first + i < k;
             a_tile[row][i] = inside ? a[(size_t)(first_row + row) * k + first + i] : 0.0f;
         }
 #pragma unroll
-        for (int s = 0; s < BK * BN / THREADS; s++) {
-            int i = LAYOUT == ROW_MAJOR ? threadIdx.x / BN + s * (THREADS / BN) : threadIdx.x % BK;
-            int column = LAYOUT == ROW_MAJOR ? threadIdx.x % BN : threadIdx.x / BK + s * (THREADS / BK);
+        for (int at = threadIdx.x; at < BK * BN; at += THREADS) {
+            int i = at / BN, column = at % BN;
             bool inside = first + i < k && first_column + column < n;
-            b_tile[i][column] = inside ? b[place_in_b<LAYOUT>(first + i, first_column + column, n, k)] : 0.0f;
+            b_tile[i][column] = inside ? b[(size_t)(first + i) * n + first_column + column] : 0.0f;
         }
         __syncthreads();  // the tiles are complete
 
@@ -70,12 +64,9 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
             int row = first_row + y + r;
             int column = first_column + x + s;
             if (row < m && column < n) {
-                epilogue.finish(c + (size_t)row * n + column, sums[r][s], bias_at(bias, column));
+                c[(size_t)row * n + column] = sums[r][s];
             }
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

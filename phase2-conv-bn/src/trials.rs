@@ -182,7 +182,8 @@ fn plain_products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String
 
 fn products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
     Verdicts::of_steps(device, gemm::LADDER, |all, step, gemm| {
-        for (size, layout) in sizes.iter().flat_map(|&size| Layout::ALL.map(|layout| (size, layout))) {
+        let layouts = if gemm.is_plain() { &Layout::ALL[..1] } else { &Layout::ALL };
+        for (&size, &layout) in sizes.iter().flat_map(|size| layouts.iter().map(move |layout| (size, layout))) {
             let problem = GemmProblem::seeded(device, size, layout)?;
             let mut c = problem.output(device)?;
             c.poison(&device.stream())?;

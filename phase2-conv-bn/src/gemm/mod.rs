@@ -131,6 +131,13 @@ pub struct Epilogue<'a> {
     pub relu: bool,
 }
 
+impl Epilogue<'_> {
+    /// Whether the product is stored as it is.
+    fn is_nothing(&self) -> bool {
+        self.alpha == 1.0 && self.beta == 0.0 && self.bias.is_none() && !self.relu
+    }
+}
+
 impl Default for Epilogue<'_> {
     /// Only the product.
     fn default() -> Self {
@@ -165,9 +172,9 @@ pub type Step = crate::Step<Tiling>;
 /// How a step's kernels share out C.
 #[derive(Clone, Copy, Debug)]
 pub enum Tiling {
-    /// One tile, and for each layout of B a kernel that takes every product.
-    Any,
-    /// The same with accesses of 16 bytes, for K and N that are multiples of 4, and an `_any` kernel for the others.
+    /// One tile and one kernel, for C = A·B alone: B is row-major, and there is no epilogue. Blocks are numbered in two dimensions.
+    Plain,
+    /// One tile, and for each layout of B a kernel that takes every product, with accesses of 16 bytes, for K and N that are multiples of 4, and an `_any` kernel for the others.
     Vectors,
     /// One tile, for products of whole tiles; the others go to `step09_double_buffer`.
     Whole,
@@ -182,7 +189,7 @@ impl Tiling {
     fn tiles(self) -> &'static [TileShape] {
         match self {
             Tiling::Fitting(tiles) | Tiling::Cut(tiles) => tiles,
-            Tiling::Any | Tiling::Vectors | Tiling::Whole => &[],
+            Tiling::Plain | Tiling::Vectors | Tiling::Whole => &[],
         }
     }
 }
@@ -204,7 +211,7 @@ impl ladder::Method for Tiling {
             Ok::<_, Error>([kernel(Layout::RowMajor)?, kernel(Layout::Transposed)?])
         };
         let kernels = match step.method {
-            Tiling::Any => Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("")? },
+            Tiling::Plain => Loaded::Plain { geometry: Geometry::of_file(&module)?, kernel: module.kernel("gemm")? },
             Tiling::Vectors => {
                 Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("_any")? }
             }
@@ -231,6 +238,8 @@ type PerLayout = [Kernel; 2];
 
 #[derive(Clone, Debug)]
 enum Loaded {
+    /// One tile for all products C = A·B.
+    Plain { geometry: Geometry, kernel: Kernel },
     /// One tile for all products.
     One {
         geometry: Geometry,
@@ -260,8 +269,8 @@ pub struct Gemm {
 /// How a product is launched.
 struct Plan<'a> {
     kernel: &'a Kernel,
-    blocks: usize,
-    threads: u32,
+    grid: [u32; 2],
+    block: [u32; 2],
     shared_bytes: u32,
     workspace: Option<&'a Mutex<Workspace>>,
 }
@@ -286,12 +295,17 @@ impl Gemm {
         Some(Gemm { kernels, blocks_each: Some(blocks_each), ..self.clone() })
     }
 
+    /// Whether it computes A·B alone, with B row-major.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.kernels, Loaded::Plain { .. })
+    }
+
     /// Queues C = relu(alpha·A·B + beta·C + bias) with `a` \[M, K\], `b` in `layout` and `c` \[M, N\], all on the stream's
     /// device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if one of M, N, K exceeds [`LARGEST`], or the one tile
-    /// of [`Gemm::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`],
+    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if one of M, N, K exceeds [`LARGEST`], the one tile
+    /// of [`Gemm::with_tile`] is for whole tiles, or a step of [`Tiling::Plain`] is asked for more than A·B; [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`],
     /// [`Error::OutOfMemory`] for the workspace.
     pub fn launch(
         &self,
@@ -305,34 +319,42 @@ impl Gemm {
         let size = Size::of(a, b, layout, epilogue, c)?;
         let Size { m, n, k } = size;
         let counts = [m, n, k].map(|size| i32::try_from(size).ok().filter(|_| size <= LARGEST));
-        let plan = self.plan(size, layout);
-        let blocks = plan.as_ref().and_then(|plan| u32::try_from(plan.blocks).ok());
-        let ([Some(rows), Some(columns), Some(depth)], Some(plan), Some(blocks)) = (counts, plan, blocks) else {
+        let is_plain = self.is_plain();
+        let plan = self.plan(size, layout).filter(|_| !is_plain || (layout == Layout::RowMajor && epilogue.is_nothing()));
+        let ([Some(rows), Some(columns), Some(depth)], Some(plan)) = (counts, plan) else {
             return Err(Error::Unsupported {
                 what: format!("GEMM `{}` of M = {m}, N = {n}, K = {k}", self.name),
                 device: stream.device().short_name(),
                 reason: if counts.contains(&None) {
                     format!("the kernel counts to {LARGEST} in each of them")
+                } else if is_plain {
+                    "this step computes A·B alone, with B row-major, in at most 65,535 rows of tiles".to_owned()
                 } else {
                     "it has no kernel for that many tiles, or for part of one".to_owned()
                 },
             });
         };
-        if blocks == 0 {
+        if plan.grid.contains(&0) {
             return Ok(());
         }
         let scalars = Scalars::from(epilogue);
         let mut workspace = plan.workspace.map(|workspace| workspace.lock().unwrap_or_else(PoisonError::into_inner));
         let mut launch = stream.launch_builder(plan.kernel);
-        launch.arg(a.buffer()?).arg(b.buffer()?).arg(epilogue.bias.map(Tensor::buffer).transpose()?);
-        launch.arg(c.buffer_mut()?).arg(&rows).arg(&columns).arg(&depth).arg(&scalars);
+        launch.arg(a.buffer()?).arg(b.buffer()?);
+        if !is_plain {
+            launch.arg(epilogue.bias.map(Tensor::buffer).transpose()?);
+        }
+        launch.arg(c.buffer_mut()?).arg(&rows).arg(&columns).arg(&depth);
+        if !is_plain {
+            launch.arg(&scalars);
+        }
         if let Some(workspace) = &mut workspace {
             let (parts, arrived) = workspace.get(stream)?;
             launch.arg(parts).arg(arrived);
         }
         let config = LaunchConfig {
-            grid_dim: (blocks, 1, 1),
-            block_dim: (plan.threads, 1, 1),
+            grid_dim: (plan.grid[0], plan.grid[1], 1),
+            block_dim: (plan.block[0], plan.block[1], 1),
             shared_mem_bytes: plan.shared_bytes,
         };
         // SAFETY: the kernel writes C [M, N] and reads A [M, K], B [K, N] and the bias [N] alone, whose shapes were compared;
@@ -342,33 +364,38 @@ impl Gemm {
 
     /// The kernel for this product and its launch; `None` if there are too many tiles to count.
     fn plan(&self, size: Size, layout: Layout) -> Option<Plan<'_>> {
-        let plan = |kernel, geometry: &Geometry| {
-            let Geometry { threads, shared_bytes, .. } = *geometry;
-            Some(Plan { kernel, blocks: geometry.count(size)?, threads, shared_bytes, workspace: None })
+        let plan = |kernel, geometry: &Geometry, grid| {
+            let Geometry { block, shared_bytes, .. } = *geometry;
+            Plan { kernel, grid, block, shared_bytes, workspace: None }
+        };
+        let in_a_row = |kernel, geometry: &Geometry| {
+            Some(plan(kernel, geometry, [u32::try_from(geometry.count(size)?).ok()?, 1]))
         };
         match &self.kernels {
+            Loaded::Plain { geometry, kernel } => Some(plan(kernel, geometry, geometry.grid(size)?)),
             Loaded::One { geometry, aligned, any } => {
                 let kernels = if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) { aligned } else { any };
-                plan(&kernels[layout as usize], geometry)
+                in_a_row(&kernels[layout as usize], geometry)
             }
             Loaded::Whole { geometry, step, kernels, others } => {
                 if geometry.is_whole(size, *step) {
-                    plan(&kernels[layout as usize], geometry)
+                    in_a_row(&kernels[layout as usize], geometry)
                 } else {
                     others.plan(size, layout)
                 }
             }
             Loaded::Tiles { tiles, workspace } => {
                 let (tile, kernel) = tiles::choose(tiles, size, layout, self.processors)?;
-                let plan = plan(kernel, &tile.geometry)?;
+                let plan = in_a_row(kernel, &tile.geometry)?;
                 let Some(workspace) = workspace else { return Some(plan) };
+                let tiles = plan.grid[0] as usize;
                 // With fewer than four steps a part costs more to hand over than it saves.
                 let most = (size.k.div_ceil(tile.step) / 4).max(1);
                 let blocks = match self.blocks_each {
-                    None => plan.blocks * (2 * self.processors / plan.blocks.max(1)).min(most).max(1),
-                    Some(each) => plan.blocks.max((each * self.processors).min(plan.blocks * most)),
+                    None => tiles * (2 * self.processors / tiles.max(1)).min(most).max(1),
+                    Some(each) => tiles.max((each * self.processors).min(tiles * most)),
                 };
-                Some(Plan { blocks, workspace: Some(workspace), ..plan })
+                Some(Plan { grid: [u32::try_from(blocks).ok()?, 1], workspace: Some(workspace), ..plan })
             }
         }
     }

@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "uncoalesced",
     idea: "one thread per element, lanes down a column of C",
     source: kernel_source!("gemm_01_uncoalesced"),
-    method: Tiling::Any,
+    method: Tiling::Plain,
 };

@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "coalesced",
     idea: "lanes along a row of C",
     source: kernel_source!("gemm_02_coalesced"),
-    method: Tiling::Any,
+    method: Tiling::Plain,
 };

@@ -17,5 +17,5 @@ pub(super) const STEP: Step = Step {
     name: "shared tile",
     idea: "tiles of A and B in shared memory, fetched once per block",
     source: kernel_source!("gemm_03_shared_tile"),
-    method: Tiling::Any,
+    method: Tiling::Plain,
 };

@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "register column",
     idea: "a column of 8 elements per thread: a value of B used 8 times",
     source: kernel_source!("gemm_04_register_column"),
-    method: Tiling::Any,
+    method: Tiling::Plain,
 };

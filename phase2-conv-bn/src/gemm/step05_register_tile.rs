@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "register tile",
     idea: "a square of 8×8 elements per thread",
     source: kernel_source!("gemm_05_register_tile"),
-    method: Tiling::Any,
+    method: Tiling::Plain,
 };

@@ -34,19 +34,21 @@ impl TileShape {
 pub(super) struct Geometry {
     /// Rows and columns of C that a block computes.
     tile: [usize; 2],
-    /// Threads of a block.
-    pub(super) threads: u32,
+    /// Threads of a block along x and y.
+    pub(super) block: [u32; 2],
     /// Dynamic shared memory of a block.
     pub(super) shared_bytes: u32,
 }
 
 impl Geometry {
-    /// Reads a file with one tile: `BM`, `BN`, `THREADS` and, where shared memory is dynamic, `SHARED`.
+    /// Reads a file with one tile: `BM`, `BN`, where shared memory is dynamic, `SHARED`, and where threads are numbered in one dimension,
+    /// `THREADS`; otherwise there is one for each element.
     pub(super) fn of_file(module: &Module) -> Result<Geometry> {
-        let shared = module.find_constant("SHARED").map(|_| module.constant("SHARED")).transpose()?;
+        let find = |name: &str| module.find_constant(name).map(|_| module.constant(name)).transpose();
+        let (tile, shared) = ([module.constant("BM")?, module.constant("BN")?], find("SHARED")?);
         Ok(Geometry {
-            tile: [module.constant("BM")?, module.constant("BN")?],
-            threads: module.constant("THREADS")? as u32,
+            tile,
+            block: find("THREADS")?.map_or([tile[1] as u32, tile[0] as u32], |threads| [threads as u32, 1]),
             shared_bytes: shared.unwrap_or(0) as u32,
         })
     }
@@ -55,9 +57,16 @@ impl Geometry {
     fn of_shape(module: &Module, shape: &str) -> Result<Geometry> {
         Ok(Geometry {
             tile: [module.constant(&format!("{shape}::BM"))?, module.constant(&format!("{shape}::BN"))?],
-            threads: module.constant(&format!("Geometry<{shape}>::THREADS"))? as u32,
+            block: [module.constant(&format!("Geometry<{shape}>::THREADS"))? as u32, 1],
             shared_bytes: module.constant(&format!("Geometry<{shape}>::SHARED"))? as u32,
         })
+    }
+
+    /// Tiles of a product along N and M; `None` if there are more than a grid may have along x and y.
+    pub(super) fn grid(&self, size: Size) -> Option<[u32; 2]> {
+        let [rows, columns] = self.tile;
+        let across = u32::try_from(size.n.div_ceil(columns)).ok()?;
+        Some([across, u16::try_from(size.m.div_ceil(rows)).ok()?.into()])
     }
 
     /// Number of tiles of a product; `None` if there are too many to count.

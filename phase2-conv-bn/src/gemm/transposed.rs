@@ -64,7 +64,7 @@ impl TransposedA {
         launch.arg(c.buffer_mut()?).arg(&rows).arg(&columns).arg(&depth).arg(&scalars);
         let config = LaunchConfig {
             grid_dim: (blocks, 1, 1),
-            block_dim: (tile.geometry.threads, 1, 1),
+            block_dim: (tile.geometry.block[0], 1, 1),
             shared_mem_bytes: tile.geometry.shared_bytes,
         };
         // SAFETY: the kernel writes C [M, N] and reads A [K, M] and B [K, N] alone, whose shapes were compared; there is one block for

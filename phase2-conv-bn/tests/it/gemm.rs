@@ -35,6 +35,8 @@ const SIZES: [Size; 14] = [
     [257, 4, 8],
 ];
 
+/// Steps that compute A·B alone.
+const PLAIN: std::ops::RangeInclusive<u32> = 1..=5;
 /// Steps whose own kernels take only whole tiles; other products go to step 9.
 const WHOLE: std::ops::RangeInclusive<u32> = 10..=17;
 /// Sizes for those steps: one step along K; fewer than there are stages, and more; several tiles, and more rows of them than a
@@ -136,9 +138,13 @@ fn cases_of(sizes: &[Size]) -> impl Iterator<Item = Case> {
     layouts.enumerate().map(|(at, (size, layout))| Case::new(size, layout, EPILOGUES[at / 2 % EPILOGUES.len()]))
 }
 
-/// The sizes that a step is tried with.
-fn sizes_for(step: &Step) -> Vec<Size> {
-    if WHOLE.contains(&step.number) { [WHOLE_SIZES, OTHER_SIZES].concat() } else { SIZES.to_vec() }
+/// The products that a step is tried with.
+fn cases_for(step: &Step) -> Vec<Case> {
+    match step.number {
+        number if PLAIN.contains(&number) => SIZES.map(|size| Case::new(size, Layout::RowMajor, EPILOGUES[0])).into(),
+        number if WHOLE.contains(&number) => cases_of(&[WHOLE_SIZES, OTHER_SIZES].concat()).collect(),
+        _ => cases().collect(),
+    }
 }
 
 /// The step on this device; `None`, with a message, if the device does not support it.
@@ -166,7 +172,7 @@ device_test! {
         for step in LADDER {
             println!("{}", step.title());
             let Some(gemm) = load(step, &device)? else { continue };
-            for case in cases_of(&sizes_for(step)) {
+            for case in cases_for(step) {
                 check(&device, &gemm, &case)?;
             }
         }
@@ -180,7 +186,7 @@ device_test! {
 
     /// Checks each alone, so that a wrong one cannot hide behind the order of the others.
     fn every_epilogue_is_right_in_every_kernel(device) {
-        for step in LADDER {
+        for step in LADDER.iter().filter(|step| !PLAIN.contains(&step.number)) {
             let Some(gemm) = load(step, &device)? else { continue };
             for (layout, epilogue) in Layout::ALL.into_iter().flat_map(|layout| EPILOGUES.map(|epilogue| (layout, epilogue))) {
                 let sizes: &[Size] = if WHOLE.contains(&step.number) { &WHOLE_SIZES[..1] } else { &[[6, 8, 4], [6, 7, 5]] };
@@ -192,8 +198,21 @@ device_test! {
         Ok(())
     }
 
-    fn nan_goes_through_relu(device) {
+    fn a_plain_step_refuses_what_it_does_not_compute(device) {
         for step in LADDER {
+            let Some(gemm) = load(step, &device)? else { continue };
+            assert_eq!(gemm.is_plain(), PLAIN.contains(&step.number));
+            for (layout, epilogue) in Layout::ALL.into_iter().flat_map(|layout| EPILOGUES.map(|epilogue| (layout, epilogue))) {
+                let is_product = layout == Layout::RowMajor && epilogue == EPILOGUES[0];
+                let ran = Case::new([6, 8, 4], layout, epilogue).run(&device, &gemm);
+                assert_eq!(ran.is_err_and(|error| error.is_unsupported()), gemm.is_plain() && !is_product, "{}", step.title());
+            }
+        }
+        Ok(())
+    }
+
+    fn nan_goes_through_relu(device) {
+        for step in LADDER.iter().filter(|step| !PLAIN.contains(&step.number)) {
             let [m, n, k] = if WHOLE.contains(&step.number) { WHOLE_SIZES[0] } else { [1, 4, 1] };
             let a = Tensor::full(&[m, k], f32::NAN).to_device(&device)?;
             let b = Tensor::full(&[k, n], 1.0).to_device(&device)?;
@@ -312,7 +331,7 @@ device_test! {
 /// A step's number, its text, and the mistake in place of it.
 const PLANTED: [(usize, &str, &str); 25] = [
     // The edge: a row of A is read one too far.
-    (3, "bool in_a = first_row + y < m && first + x < k;", "bool in_a = first_row + y < m && first + x <= k;"),
+    (3, "row < m && first + x < k ?", "row < m && first + x <= k ?"),
     // The tiles are overwritten while others still read them.
     (3, "        __syncthreads();  // all threads are done with them\n", ""),
     // Row and column exchanged.
@@ -398,8 +417,8 @@ fn is_found(number: usize, right: &str, wrong: &str) {
     let step = &LADDER[number - 1];
     let gemm = step.with_source(planted::planted(&step.source, right, wrong)).load(&device).unwrap();
     // The last is cut along K where a step does that.
-    let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[1]);
-    let passes = cases_of(&sizes_for(step)).chain([cut]).all(|case| {
+    let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[usize::from(!gemm.is_plain())]);
+    let passes = cases_for(step).into_iter().chain([cut]).all(|case| {
         // An error is a finding of the sanitiser.
         case.run(&device, &gemm).is_ok_and(|c| case.expected().check(&c).is_ok())
     });
@@ -415,7 +434,7 @@ fn a_tile_edited_in_the_kernel_file_is_launched_as_edited() {
     }
     let source = planted::planted(&step("register tile").source, "BM = 128, BN = 128;", "BM = 64, BN = 128;");
     let gemm = step("register tile").with_source(source).load(&device).unwrap();
-    cases().for_each(|case| check(&device, &gemm, &case).unwrap());
+    cases_for(step("register tile")).iter().for_each(|case| check(&device, &gemm, case).unwrap());
 }
 
 /// A tile chosen for its measured times is refused if the kernel file has another.
