@@ -6,10 +6,11 @@
 //     reading B              a thread's 8 columns in two groups of 4, half a tile apart, so that neighbouring lanes
 //                            read neighbouring 16 bytes (before: 32 bytes apart, so every fifth lane met the first)
 //
+// K and N are multiples of 4: only then do all rows of A, B and C begin at multiples of 16 bytes.
 // Limited by wavefronts: reading B takes four for each load, since a warp wants 16 different places of 16 bytes.
 // run: gemm // trial: gemm
-#include "gemm.cuh"
 #include "vectors.cuh"
+
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a tile apart
@@ -17,57 +18,35 @@ constexpr int PAD = 4;             // floats after each row of a tile; 4, so tha
 constexpr int THREADS = BM * BN / (TM * TN);
 constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
-static_assert(BM == BN, "one function must fetch the tiles of A and of a transposed B");
-
-// ANCHOR: fetch
-// The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
-template <bool ALIGNED>
-__device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int rows, int first,
-                                 int k) {
-    int row = threadIdx.x / 2;
-#pragma unroll
-    for (int i = threadIdx.x % 2 * 4; i < BK; i += 8) {
-        const float *whole_row = from + (size_t)(first_row + row) * k;
-        float4 four = load4<ALIGNED>(whole_row, first + i, first_row + row < rows ? k : 0);
-        tile[i][row] = four.x;
-        tile[i + 1][row] = four.y;
-        tile[i + 2][row] = four.z;
-        tile[i + 3][row] = four.w;
-    }
-}
-
-// The tile of a row-major matrix [k, columns] from row `first` and column `first_column` on: [i][column].
-template <bool ALIGNED>
-__device__ void fetch(float (*tile)[BN + PAD], const float *from, int first_column, int columns, int first, int k) {
-    int column = threadIdx.x % (BN / 4) * 4;
-#pragma unroll
-    for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
-        const float *whole_row = from + (size_t)(first + i) * columns;
-        float4 four = load4<ALIGNED>(whole_row, first_column + column, first + i < k ? columns : 0);
-        *reinterpret_cast<float4 *>(&tile[i][column]) = four;
-    }
-}
-// ANCHOR_END: fetch
 
 // ANCHOR: kernel
-template <Layout LAYOUT, bool ALIGNED>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ __align__(16) float a_tile[BK][BM + PAD];  // [i][row]
     __shared__ __align__(16) float b_tile[BK][BN + PAD];  // [i][column]
-    int tiles = (n + BN - 1) / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int y = threadIdx.x / (BN / TN) * 4;  // the first group of this thread's rows and columns in the tile of C
     int x = threadIdx.x % (BN / TN) * 4;
 
     float sums[TM][TN] = {};
     for (int first = 0; first < k; first += BK) {
-        fetch_transposed<ALIGNED>(a_tile, a, first_row, m, first, k);
-        if (LAYOUT == ROW_MAJOR) {
-            fetch<ALIGNED>(b_tile, b, first_column, n, first, k);
-        } else {
-            fetch_transposed<ALIGNED>(b_tile, b, first_column, n, first, k);
+#pragma unroll  // so that all loads are asked for before the first is stored
+        for (int i = threadIdx.x % 2 * 4; i < BK; i += 8) {
+            int row = threadIdx.x / 2;
+            bool inside = first_row + row < m && first + i < k;
+            float4 four = inside ? load4(&a[(size_t)(first_row + row) * k + first + i]) : float4();
+            a_tile[i][row] = four.x;
+            a_tile[i + 1][row] = four.y;
+            a_tile[i + 2][row] = four.z;
+            a_tile[i + 3][row] = four.w;
+        }
+#pragma unroll
+        for (int at = threadIdx.x * 4; at < BK * BN; at += THREADS * 4) {
+            int i = at / BN, column = at % BN;
+            bool inside = first + i < k && first_column + column < n;
+            float4 four = inside ? load4(&b[(size_t)(first + i) * n + first_column + column]) : float4();
+            store4(&b_tile[i][column], four);
         }
         __syncthreads();  // the tiles are complete
 
@@ -96,13 +75,10 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (BN / 2);
             float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            finish4<ALIGNED>(epilogue, four, bias, c + (size_t)row * n, column, row < m ? n : 0);
+            if (row < m && column < n) {
+                store4(&c[(size_t)row * n + column], four);
+            }
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
-GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
-GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

@@ -4,10 +4,10 @@
 //     fetch   0 1 2 3        multiply-adds, stored after them. B, which lies right already, is copied by cp.async,
 //     multiply  0 1 2 3      which needs no register and no waiting thread. One barrier per tile instead of two.
 //
+// K and N are multiples of 4: only then do all rows of A, B and C begin at multiples of 16 bytes.
 // Limited by the instructions beside the multiply-adds, the tests of the edges among them.
 // nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
-#include "gemm.cuh"
 #include "vectors.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
@@ -25,10 +25,11 @@ static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
 struct Staged {
     float4 fours[BK / 8];
 
-    template <bool ALIGNED> __device__ void load(const float *a, int first_row, int m, int first, int k) {
+    __device__ void load(const float *a, int first_row, int m, int first, int k) {
         int row = first_row + threadIdx.x / 2;
         for (int s = 0; s < BK / 8; s++) {
-            fours[s] = load4<ALIGNED>(a + (size_t)row * k, first + threadIdx.x % 2 * 4 + s * 8, row < m ? k : 0);
+            int i = first + threadIdx.x % 2 * 4 + s * 8;
+            fours[s] = row < m && i < k ? load4(&a[(size_t)row * k + i]) : float4();
         }
     }
 
@@ -44,43 +45,25 @@ struct Staged {
     }
 };
 
-// Sends a tile of B on its way to [i][column]. Given transposed, or with rows that do not begin at multiples of 16 bytes,
-// it travels by 4 bytes; transposed, with 8 lanes along i (a sector) and 4 across, which store to 32 different banks.
-template <Layout LAYOUT, bool ALIGNED>
+// Sends a tile of B on its way to [i][column].
 __device__ void copy(float (*tile)[BN + PAD], const float *b, int first_column, int n, int first, int k) {
-    if (LAYOUT == ROW_MAJOR) {
-        constexpr int WIDTH = ALIGNED ? 4 : 1;
-        int column = threadIdx.x % (BN / WIDTH) * WIDTH;
-        const float *from = b + first_column + column;
+    int column = threadIdx.x % (BN / 4) * 4;
 #pragma unroll
-        for (int i = threadIdx.x / (BN / WIDTH); i < BK; i += THREADS * WIDTH / BN) {
-            bool inside = first + i < k && first_column + column < n;
-            const float *place = inside ? from + (size_t)(first + i) * n : b;
-            ALIGNED ? copy16(&tile[i][column], place, inside) : copy4(&tile[i][column], place, inside);
-        }
-    } else {
-#pragma unroll
-        for (int column = threadIdx.x / 8; column < BN; column += THREADS / 8) {
-            const float *from = b + (size_t)(first_column + column) * k + first;
-#pragma unroll
-            for (int i = threadIdx.x % 8; i < BK; i += 8) {
-                bool inside = first + i < k && first_column + column < n;
-                copy4(&tile[i][column], inside ? from + i : b, inside);
-            }
-        }
+    for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
+        bool inside = first + i < k && first_column + column < n;
+        const float *place = inside ? &b[(size_t)(first + i) * n + first_column + column] : b;
+        copy16(&tile[i][column], place, inside);
     }
 }
 // ANCHOR_END: fetch
 
 // ANCHOR: kernel
-template <Layout LAYOUT, bool ALIGNED>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ __align__(16) float a_tiles[2][BK][BM + PAD];  // [which][i][row]
     __shared__ __align__(16) float b_tiles[2][BK][BN + PAD];  // [which][i][column]
-    int tiles = (n + BN - 1) / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
@@ -89,8 +72,8 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     int x = warp % (BN / WN) * WN + lane_x * 4;
 
     Staged staged;
-    staged.load<ALIGNED>(a, first_row, m, 0, k);
-    copy<LAYOUT, ALIGNED>(b_tiles[0], b, first_column, n, 0, k);
+    staged.load(a, first_row, m, 0, k);
+    copy(b_tiles[0], b, first_column, n, 0, k);
     staged.store(a_tiles[0]);
     copies_arrived();
     __syncthreads();  // the first tiles are complete
@@ -100,8 +83,8 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     for (int first = 0; first < k; first += BK) {
         bool more = first + BK < k;
         if (more) {
-            staged.load<ALIGNED>(a, first_row, m, first + BK, k);
-            copy<LAYOUT, ALIGNED>(b_tiles[which ^ 1], b, first_column, n, first + BK, k);
+            staged.load(a, first_row, m, first + BK, k);
+            copy(b_tiles[which ^ 1], b, first_column, n, first + BK, k);
         }
 #pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
@@ -133,13 +116,10 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
             float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            finish4<ALIGNED>(epilogue, four, bias, c + (size_t)row * n, column, row < m ? n : 0);
+            if (row < m && column < n) {
+                store4(&c[(size_t)row * n + column], four);
+            }
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
-GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
-GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

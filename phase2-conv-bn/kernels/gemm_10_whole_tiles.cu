@@ -3,12 +3,9 @@
 //     step 9    in the multiply-adds' way for every tile: row < m, column < n, i < k, and a branch for each
 //     now       an address and a load
 //
-// The host sends every other product to step 9's kernels.
-//
 // Limited by registers: values of A wait in them, beside 64 sums, while a tile is multiplied.
 // nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
-#include "gemm.cuh"
 #include "vectors.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
@@ -29,7 +26,7 @@ struct Staged {
     __device__ void load(const float *a, int first_row, int first, int k) {
         const float *row = a + (size_t)(first_row + threadIdx.x / 2) * k;
         for (int s = 0; s < BK / 8; s++) {
-            fours[s] = *reinterpret_cast<const float4 *>(row + first + threadIdx.x % 2 * 4 + s * 8);
+            fours[s] = load4(row + first + threadIdx.x % 2 * 4 + s * 8);
         }
     }
 
@@ -45,38 +42,23 @@ struct Staged {
     }
 };
 
-// Starts copying a tile of B to [i][column]: by 16 bytes if it is row-major, else by 4. Given transposed, a warp takes 8
-// values of i (a sector) of 4 columns, which go to 32 different banks.
-template <Layout LAYOUT>
+// Starts copying a tile of B to [i][column].
 __device__ void copy(float (*tile)[BN + PAD], const float *b, int first_column, int n, int first, int k) {
-    if (LAYOUT == ROW_MAJOR) {
-        int column = threadIdx.x % (BN / 4) * 4;
+    int column = threadIdx.x % (BN / 4) * 4;
 #pragma unroll
-        for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
-            copy16(&tile[i][column], b + (size_t)(first + i) * n + first_column + column);
-        }
-    } else {
-#pragma unroll
-        for (int column = threadIdx.x / 8; column < BN; column += THREADS / 8) {
-            const float *from = b + (size_t)(first_column + column) * k + first;
-#pragma unroll
-            for (int i = threadIdx.x % 8; i < BK; i += 8) {
-                copy4(&tile[i][column], from + i);
-            }
-        }
+    for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
+        copy16(&tile[i][column], &b[(size_t)(first + i) * n + first_column + column]);
     }
 }
 // ANCHOR_END: fetch
 
 // ANCHOR: kernel
-template <Layout LAYOUT>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ __align__(16) float a_tiles[2][BK][BM + PAD];  // [which][i][row]
     __shared__ __align__(16) float b_tiles[2][BK][BN + PAD];  // [which][i][column]
-    int tiles = n / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
@@ -86,7 +68,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 
     Staged staged;
     staged.load(a, first_row, 0, k);
-    copy<LAYOUT>(b_tiles[0], b, first_column, n, 0, k);
+    copy(b_tiles[0], b, first_column, n, 0, k);
     staged.store(a_tiles[0]);
     copies_arrived();
     __syncthreads();  // the first tiles are complete
@@ -97,7 +79,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         bool more = first + BK < k;
         if (more) {
             staged.load(a, first_row, first + BK, k);
-            copy<LAYOUT>(b_tiles[which ^ 1], b, first_column, n, first + BK, k);
+            copy(b_tiles[which ^ 1], b, first_column, n, first + BK, k);
         }
 #pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
@@ -129,12 +111,8 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
             float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            float4 *place = reinterpret_cast<float4 *>(c + (size_t)row * n + column);
-            epilogue.finish(place, four, bias4_at(bias, column));
+            store4(c + (size_t)row * n + column, four);
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

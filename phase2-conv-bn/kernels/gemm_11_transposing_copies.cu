@@ -8,7 +8,6 @@
 // Limited by waiting: a tile has only the time of one other to arrive in.
 // nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
-#include "gemm.cuh"
 #include "vectors.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
@@ -19,7 +18,6 @@ constexpr int PAD = 4;             // floats after each row of a tile; 4, so tha
 constexpr int THREADS = BM * BN / (TM * TN);
 constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
-static_assert(BM == BN, "one function must copy the tiles of A and of a transposed B");
 
 // ANCHOR: fetch
 // Starts copying the tile of a row-major matrix [rows, k] from row `first_row` and column `first`, transposed: [i][row].
@@ -45,14 +43,12 @@ __device__ void copy_rows(float (*tile)[BN + PAD], const float *from, int first_
 // ANCHOR_END: fetch
 
 // ANCHOR: kernel
-template <Layout LAYOUT>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ __align__(16) float a_tiles[2][BK][BM + PAD];  // [which][i][row]
     __shared__ __align__(16) float b_tiles[2][BK][BN + PAD];  // [which][i][column]
-    int tiles = n / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
@@ -62,11 +58,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 
     auto copy_step = [&](int which, int first) {
         copy_transposed(a_tiles[which], a, first_row, first, k);
-        if (LAYOUT == ROW_MAJOR) {
-            copy_rows(b_tiles[which], b, first_column, n, first);
-        } else {
-            copy_transposed(b_tiles[which], b, first_column, first, k);
-        }
+        copy_rows(b_tiles[which], b, first_column, n, first);
     };
     copy_step(0, 0);
     copies_arrived();
@@ -105,12 +97,8 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
             float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            float4 *place = reinterpret_cast<float4 *>(c + (size_t)row * n + column);
-            epilogue.finish(place, four, bias4_at(bias, column));
+            store4(c + (size_t)row * n + column, four);
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

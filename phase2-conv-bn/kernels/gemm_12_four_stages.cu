@@ -7,7 +7,6 @@
 // Limited by the first values of a step: all warps pass the barrier, and then all of them read shared memory.
 // nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
-#include "gemm.cuh"
 #include "vectors.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
@@ -21,7 +20,6 @@ constexpr int STAGES = 4;          // steps along K in shared memory at a time
 constexpr int SHARED = STAGES * BK * (BM + PAD + BN + PAD) * sizeof(float);
 static_assert(SHARED * BLOCKS <= 227 * 1024, "the stages of all blocks must fit the shared memory of an SM");
 static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
-static_assert(BM == BN, "one function must copy the tiles of A and of a transposed B");
 
 // ANCHOR: fetch
 // Starts copying the tile of a row-major matrix [rows, k] from row `first_row` and column `first`, transposed: [i][row].
@@ -47,15 +45,13 @@ __device__ void copy_rows(float (*tile)[BN + PAD], const float *from, int first_
 // ANCHOR_END: fetch
 
 // ANCHOR: kernel
-template <Layout LAYOUT>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     extern __shared__ float4 shared[];
     auto a_tiles = reinterpret_cast<float (*)[BK][BM + PAD]>(shared);            // [stage][i][row]
     auto b_tiles = reinterpret_cast<float (*)[BK][BN + PAD]>(a_tiles + STAGES);  // [stage][i][column]
-    int tiles = n / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
@@ -67,11 +63,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     auto copy_step = [&](int stage, int step) {
         if (step < steps) {
             copy_transposed(a_tiles[stage], a, first_row, step * BK, k);
-            if (LAYOUT == ROW_MAJOR) {
-                copy_rows(b_tiles[stage], b, first_column, n, step * BK);
-            } else {
-                copy_transposed(b_tiles[stage], b, first_column, step * BK, k);
-            }
+            copy_rows(b_tiles[stage], b, first_column, n, step * BK);
         }
         end_copy_group();  // an empty one, too: a wait counts groups
     };
@@ -109,12 +101,8 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
             float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            float4 *place = reinterpret_cast<float4 *>(c + (size_t)row * n + column);
-            epilogue.finish(place, four, bias4_at(bias, column));
+            store4(c + (size_t)row * n + column, four);
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

@@ -6,7 +6,6 @@
 // Limited, for large products, by L2: the blocks that run at a time want few rows of A, but all columns of B.
 // nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "cp_async.cuh"
-#include "gemm.cuh"
 #include "vectors.cuh"
 
 constexpr int BM = 128, BN = 128;  // rows and columns of C per block
@@ -20,23 +19,22 @@ constexpr int STAGES = 4;          // steps along K in shared memory at a time
 constexpr int SHARED = STAGES * BK * (BM + PAD + BN + PAD) * sizeof(float);
 static_assert(SHARED * BLOCKS <= 227 * 1024, "the stages of all blocks must fit the shared memory of an SM");
 static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
-static_assert(BM == BN, "one function must copy the tiles of A and of a transposed B");
 static_assert(BK % 2 == 0, "the two sets of registers must change places within a step");
 
 // ANCHOR: fetch
-// Starts copy `c` of a thread's TRANSPOSED for the tile of a row-major matrix [rows, k]
+// Starts copy `c` of a thread's A_COPIES for the tile of a row-major matrix [rows, k]
 // from row `first_row` and column `first`, transposed: [i][row]. A warp takes 8 values of i (a
 // sector) of 4 rows, which go to 32 different banks.
-constexpr int TRANSPOSED_COPIES = BM * BK / THREADS;
+constexpr int A_COPIES = BM * BK / THREADS;
 __device__ void copy_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int first, int k, int c) {
     int row = threadIdx.x / 8 + c / (BK / 8) * (THREADS / 8);
     int i = threadIdx.x % 8 + c % (BK / 8) * 8;
     copy4(&tile[i][row], from + (size_t)(first_row + row) * k + first + i);
 }
 
-// Starts copy `c` of a thread's ROW_COPIES for the tile of a row-major matrix [k, columns] from row `first` and column
+// Starts copy `c` of a thread's B_COPIES for the tile of a row-major matrix [k, columns] from row `first` and column
 // `first_column`: [i][column].
-constexpr int ROW_COPIES = BN * BK / 4 / THREADS;
+constexpr int B_COPIES = BN * BK / 4 / THREADS;
 __device__ void copy_rows(float (*tile)[BN + PAD], const float *from, int first_column, int columns, int first, int c) {
     int i = threadIdx.x / (BN / 4) + c * (THREADS / (BN / 4));
     int column = threadIdx.x % (BN / 4) * 4;
@@ -45,15 +43,13 @@ __device__ void copy_rows(float (*tile)[BN + PAD], const float *from, int first_
 // ANCHOR_END: fetch
 
 // ANCHOR: kernel
-template <Layout LAYOUT>
-__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
-                     Epilogue epilogue) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    gemm(const float *a, const float *b, float *c, int m, int n, int k) {
     extern __shared__ float4 shared[];
     auto a_tiles = reinterpret_cast<float (*)[BK][BM + PAD]>(shared);            // [stage][i][row]
     auto b_tiles = reinterpret_cast<float (*)[BK][BN + PAD]>(a_tiles + STAGES);  // [stage][i][column]
-    int tiles = n / BN;
-    int first_row = blockIdx.x / tiles * BM;
-    int first_column = blockIdx.x % tiles * BN;
+    int first_row = blockIdx.y * BM;
+    int first_column = blockIdx.x * BN;
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
@@ -62,15 +58,13 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     int x = warp % (BN / WN) * WN + lane_x * 4;
 
     int steps = k / BK;
-    constexpr int COPIES = TRANSPOSED_COPIES + (LAYOUT == ROW_MAJOR ? ROW_COPIES : TRANSPOSED_COPIES);
+    constexpr int COPIES = A_COPIES + B_COPIES;
     constexpr int EACH = (COPIES + BK - 2) / (BK - 1);  // for each i of a step but the last
     auto copy = [&](int stage, int step, int c) {
-        if (c < TRANSPOSED_COPIES) {
+        if (c < A_COPIES) {
             copy_transposed(a_tiles[stage], a, first_row, step * BK, k, c);
-        } else if (c < COPIES && LAYOUT == ROW_MAJOR) {
-            copy_rows(b_tiles[stage], b, first_column, n, step * BK, c - TRANSPOSED_COPIES);
         } else if (c < COPIES) {
-            copy_transposed(b_tiles[stage], b, first_column, step * BK, k, c - TRANSPOSED_COPIES);
+            copy_rows(b_tiles[stage], b, first_column, n, step * BK, c - A_COPIES);
         }
     };
     for (int step = 0; step < STAGES - 1; step++) {
@@ -131,12 +125,8 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
             float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            float4 *place = reinterpret_cast<float4 *>(c + (size_t)row * n + column);
-            epilogue.finish(place, four, bias4_at(bias, column));
+            store4(c + (size_t)row * n + column, four);
         }
     }
 }
 // ANCHOR_END: kernel
-
-GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
-GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

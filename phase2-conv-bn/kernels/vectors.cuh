@@ -5,10 +5,18 @@
 
 #include "epilogue.cuh"
 
+// Four neighbours, at a multiple of 16 bytes.
+__device__ inline float4 load4(const float *from) {
+    return *reinterpret_cast<const float4 *>(from);
+}
+__device__ inline void store4(float *to, float4 four) {
+    *reinterpret_cast<float4 *>(to) = four;
+}
+
 // Four values of a row from `at`, a multiple of 4; zeros from `length` on.
 template <bool ALIGNED> __device__ float4 load4(const float *row, int at, int length) {
     if (ALIGNED) {
-        return at < length ? *reinterpret_cast<const float4 *>(row + at) : float4();
+        return at < length ? load4(row + at) : float4();
     }
     return make_float4(at < length ? row[at] : 0.0f, at + 1 < length ? row[at + 1] : 0.0f,
                        at + 2 < length ? row[at + 2] : 0.0f, at + 3 < length ? row[at + 3] : 0.0f);
@@ -32,9 +40,9 @@ __device__ void finish4(const Epilogue &epilogue, float4 sums, const float *bias
     }
 }
 
-// Four neighbours in shared memory, at a multiple of 16 bytes.
+// Four neighbours, at a multiple of 16 bytes, into an array of registers.
 __device__ inline void read4(float *to, const float *from) {
-    float4 four = *reinterpret_cast<const float4 *>(from);
+    float4 four = load4(from);
     to[0] = four.x;
     to[1] = four.y;
     to[2] = four.z;

@@ -9,7 +9,7 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams};
 
 use crate::conv::{self, step17_winograd, step19_winograd_4x4};
-use crate::gemm::{self, Layout, plain};
+use crate::gemm::{self, Epilogue, Layout};
 use crate::linear;
 use crate::linear::backward::{Backward, Gradients, Pass};
 use crate::linear::written::Written;
@@ -35,9 +35,6 @@ const KEYS: &[Size] = &[Size::new("n", [0, 1 << 15], 1000)];
 /// All trials.
 pub static TRIALS: &[Trial] = &[
     Trial::new("gemm").ragged(products).sized(PRODUCT, |device, sizes| products_of(device, &[exactly(sizes)?])),
-    Trial::new("gemm_plain")
-        .ragged(plain_products)
-        .sized(PRODUCT, |device, sizes| plain_products_of(device, &[exactly(sizes)?])),
     Trial::new("conv").ragged(convolutions).sized(
         &[
             Size::new("in_channels", [1, 16], 3),
@@ -98,10 +95,6 @@ pub const SIZES: [[usize; 3]; 9] = [
 
 fn products(device: &Device) -> Result<Vec<String>> {
     products_of(device, &SIZES)
-}
-
-fn plain_products(device: &Device) -> Result<Vec<String>> {
-    plain_products_of(device, &SIZES)
 }
 
 /// The linear layer with ReLU.
@@ -166,24 +159,12 @@ fn written_masks(device: &Device) -> Result<Vec<String>> {
     written_masks_of(device, &[[1, 1, 1], [3, 5, 7], [33, 17, 70], [70, 68, 132], [2, 0, 3], [5, 130, 2]])
 }
 
-fn plain_products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
-    let (stream, mut all) = (device.stream(), Verdicts::default());
-    let kernel = device.kernel(&plain::SOURCE, "gemm_plain")?;
-    for &[m, n, k] in sizes {
-        let (a, b) = (Tensor::random(&[m, k], 1), Tensor::random(&[k, n], 2));
-        let expected = reference::Gemm::new(a.as_slice()?, b.as_slice()?, m, n, k).all()?;
-        let (a, b, mut c) = (a.to_device(device)?, b.to_device(device)?, Tensor::empty_on(device, &[m, n])?);
-        plain::gemm_plain(&stream, &kernel, &a, &b, &mut c)?;
-        let compared = compare(&c.into_vec()?, &expected.values, expected.tolerance());
-        all.add(format!("M = {m}, N = {n}, K = {k}"), compared);
-    }
-    Ok(all.into_wrong())
-}
-
 fn products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
-    Verdicts::of_steps(device, gemm::LADDER, |all, step, gemm| {
-        let layouts = if gemm.is_plain() { &Layout::ALL[..1] } else { &Layout::ALL };
-        for (&size, &layout) in sizes.iter().flat_map(|size| layouts.iter().map(move |layout| (size, layout))) {
+    Verdicts::of_steps(device, gemm::LADDER.iter().chain(gemm::OTHERS), |all, step, gemm| {
+        let products = sizes.iter().flat_map(|&size| Layout::ALL.map(|layout| (size, layout)));
+        for (size, layout) in
+            products.filter(|&(size, layout)| gemm.refusal(size, layout, &Epilogue::default()).is_none())
+        {
             let problem = GemmProblem::seeded(device, size, layout)?;
             let mut c = problem.output(device)?;
             c.poison(&device.stream())?;

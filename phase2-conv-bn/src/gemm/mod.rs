@@ -1,8 +1,8 @@
-//! The GEMM ladder: C = relu(α·A·B + β·C + bias), f32, from one thread per element to tiles that keep the arithmetic units busy.
+//! The GEMM ladder, f32, from one thread per element to tiles that keep the arithmetic units busy.
 //!
 //! Each step is a kernel file and, here, its purpose. [`Gemm::launch`] launches all of them; tile sizes are read from the
-//! compiled kernel, so that only the `.cu` states them. Before the ladder comes [`plain`], which readers meet first: one layout,
-//! and only the product.
+//! compiled kernel, so that only the `.cu` states them. Steps 1 to 17 compute C = A·B alone. Those that layers are built on, 18 and
+//! 19, compute C = relu(α·A·B + β·C + bias), with either layout of B, for all sizes.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -26,14 +26,15 @@
 //! | `step18_tuned` | `gemm_18_tuned.cu` | the tile that fits the size |
 //! | `step19_split_k` | `gemm_19_split_k.cu` | K is cut where there are few tiles |
 //!
-//! [`Tuned`] chooses among them by the size of the problem.
+//! [`Tuned`] chooses between the last two by the size of the problem. Before compute capability 8.0 it takes `gemm_portable.cu`,
+//! which is no step: 8 with layouts and an epilogue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bench::ladder;
 use common::prelude::*;
 
-pub mod plain;
+mod portable;
 mod tiles;
 mod transposed;
 
@@ -83,6 +84,9 @@ pub static LADDER: &[Step] = &[
     step18_tuned::STEP,
     step19_split_k::STEP,
 ];
+
+/// Kernels of products that are no step.
+pub static OTHERS: &[Step] = &[portable::STEP];
 
 /// Maximum of M, N and K: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
@@ -172,12 +176,10 @@ pub type Step = crate::Step<Tiling>;
 /// How a step's kernels share out C.
 #[derive(Clone, Copy, Debug)]
 pub enum Tiling {
-    /// One tile and one kernel, for C = A·B alone: B is row-major, and there is no epilogue. Blocks are numbered in two dimensions.
-    Plain,
-    /// One tile, and for each layout of B a kernel that takes every product, with accesses of 16 bytes, for K and N that are multiples of 4, and an `_any` kernel for the others.
-    Vectors,
-    /// One tile, for products of whole tiles; the others go to `step09_double_buffer`.
-    Whole,
+    /// One kernel with one tile, for C = A·B alone: B is row-major, and there is no epilogue. Blocks are numbered in two dimensions.
+    Plain(Takes),
+    /// One tile, and for each layout of B a kernel for K and N that are multiples of 4 and an `_any` kernel for the others.
+    Portable,
     /// The tiles it chooses from by the size of the product, largest first.
     Fitting(&'static [TileShape]),
     /// The same, with K cut where there are few tiles.
@@ -189,9 +191,20 @@ impl Tiling {
     fn tiles(self) -> &'static [TileShape] {
         match self {
             Tiling::Fitting(tiles) | Tiling::Cut(tiles) => tiles,
-            Tiling::Plain | Tiling::Vectors | Tiling::Whole => &[],
+            Tiling::Plain(_) | Tiling::Portable => &[],
         }
     }
+}
+
+/// Sizes that a plain step takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// All.
+    Any,
+    /// K and N that are multiples of 4, so that all rows begin at multiples of 16 bytes.
+    Vectors,
+    /// M and N that are multiples of the tile's, and K of the step along it.
+    WholeTiles,
 }
 
 impl ladder::Method for Tiling {
@@ -211,16 +224,15 @@ impl ladder::Method for Tiling {
             Ok::<_, Error>([kernel(Layout::RowMajor)?, kernel(Layout::Transposed)?])
         };
         let kernels = match step.method {
-            Tiling::Plain => Loaded::Plain { geometry: Geometry::of_file(&module)?, kernel: module.kernel("gemm")? },
-            Tiling::Vectors => {
-                Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("_any")? }
-            }
-            Tiling::Whole => Loaded::Whole {
+            Tiling::Plain(takes) => Loaded::Plain {
                 geometry: Geometry::of_file(&module)?,
-                step: module.constant("BK")?,
-                kernels: both("")?,
-                others: Box::new(step09_double_buffer::STEP.load(device)?),
+                takes,
+                step: module.find_constant("BK").unwrap_or(1) as usize,
+                kernel: module.kernel("gemm")?,
             },
+            Tiling::Portable => {
+                Loaded::Portable { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("_any")? }
+            }
             Tiling::Fitting(tiles) | Tiling::Cut(tiles) => {
                 let cuts = matches!(step.method, Tiling::Cut(_));
                 let layouts = [Layout::RowMajor, Layout::Transposed].map(Layout::suffix);
@@ -238,17 +250,15 @@ type PerLayout = [Kernel; 2];
 
 #[derive(Clone, Debug)]
 enum Loaded {
-    /// One tile for all products C = A·B.
-    Plain { geometry: Geometry, kernel: Kernel },
+    /// One tile and one step along K for products A·B.
+    Plain { geometry: Geometry, takes: Takes, step: usize, kernel: Kernel },
     /// One tile for all products.
-    One {
+    Portable {
         geometry: Geometry,
         /// For K and N that are multiples of 4: rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
         aligned: PerLayout,
         any: PerLayout,
     },
-    /// One tile for products that are whole tiles and steps along K.
-    Whole { geometry: Geometry, step: usize, kernels: PerLayout, others: Box<Gemm> },
     /// A choice of tiles.
     Tiles { tiles: Vec<LoadedTile>, workspace: Option<Arc<Mutex<Workspace>>> },
 }
@@ -295,18 +305,38 @@ impl Gemm {
         Some(Gemm { kernels, blocks_each: Some(blocks_each), ..self.clone() })
     }
 
-    /// Whether it computes A·B alone, with B row-major.
-    pub fn is_plain(&self) -> bool {
-        matches!(self.kernels, Loaded::Plain { .. })
+    /// Why it does not compute this product; `None` if it does. A [`Tiling::Plain`] step takes only A·B with B row-major, and only the
+    /// sizes that it [`Takes`].
+    pub fn refusal(&self, size: [usize; 3], layout: Layout, epilogue: &Epilogue<'_>) -> Option<String> {
+        if size.iter().any(|&size| size > LARGEST) {
+            return Some(format!("the kernel counts to {LARGEST} in each of them"));
+        }
+        let Loaded::Plain { geometry, takes, step, .. } = &self.kernels else { return None };
+        if layout == Layout::Transposed || !epilogue.is_nothing() {
+            return Some("this step computes A·B alone, with B row-major".to_owned());
+        }
+        let [m, n, k] = size;
+        match takes {
+            Takes::Vectors if n % 4 != 0 || k % 4 != 0 => {
+                Some("this step takes N and K that are multiples of 4".to_owned())
+            }
+            Takes::WholeTiles if !geometry.is_whole(Size { m, n, k }, *step) => {
+                let [rows, columns] = geometry.tile;
+                Some(format!(
+                    "this step takes whole tiles: M, N and K that are multiples of {rows}, {columns} and {step}"
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// Queues C = relu(alpha·A·B + beta·C + bias) with `a` \[M, K\], `b` in `layout` and `c` \[M, N\], all on the stream's
     /// device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if one of M, N, K exceeds [`LARGEST`], the one tile
-    /// of [`Gemm::with_tile`] is for whole tiles, or a step of [`Tiling::Plain`] is asked for more than A·B; [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`],
-    /// [`Error::OutOfMemory`] for the workspace.
+    /// [`Error::Shape`] if the shapes do not match, [`Error::Unsupported`] if the kernels do not take this product (see
+    /// [`Gemm::refusal`]), [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::OutOfMemory`] for the
+    /// workspace.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -318,22 +348,19 @@ impl Gemm {
     ) -> Result<()> {
         let size = Size::of(a, b, layout, epilogue, c)?;
         let Size { m, n, k } = size;
-        let counts = [m, n, k].map(|size| i32::try_from(size).ok().filter(|_| size <= LARGEST));
-        let is_plain = self.is_plain();
-        let plan = self.plan(size, layout).filter(|_| !is_plain || (layout == Layout::RowMajor && epilogue.is_nothing()));
-        let ([Some(rows), Some(columns), Some(depth)], Some(plan)) = (counts, plan) else {
-            return Err(Error::Unsupported {
-                what: format!("GEMM `{}` of M = {m}, N = {n}, K = {k}", self.name),
-                device: stream.device().short_name(),
-                reason: if counts.contains(&None) {
-                    format!("the kernel counts to {LARGEST} in each of them")
-                } else if is_plain {
-                    "this step computes A·B alone, with B row-major, in at most 65,535 rows of tiles".to_owned()
-                } else {
-                    "it has no kernel for that many tiles, or for part of one".to_owned()
-                },
-            });
+        let unsupported = |reason: String| Error::Unsupported {
+            what: format!("GEMM `{}` of M = {m}, N = {n}, K = {k}", self.name),
+            device: stream.device().short_name(),
+            reason,
         };
+        if let Some(reason) = self.refusal([m, n, k], layout, epilogue) {
+            return Err(unsupported(reason));
+        }
+        let plan = self.plan(size, layout);
+        let plan =
+            plan.ok_or_else(|| unsupported("it has no kernel for that many tiles, or for part of one".to_owned()))?;
+        let is_plain = matches!(self.kernels, Loaded::Plain { .. });
+        let [rows, columns, depth] = [m, n, k].map(|size| size as i32);
         if plan.grid.contains(&0) {
             return Ok(());
         }
@@ -368,21 +395,13 @@ impl Gemm {
             let Geometry { block, shared_bytes, .. } = *geometry;
             Plan { kernel, grid, block, shared_bytes, workspace: None }
         };
-        let in_a_row = |kernel, geometry: &Geometry| {
-            Some(plan(kernel, geometry, [u32::try_from(geometry.count(size)?).ok()?, 1]))
-        };
+        let in_a_row =
+            |kernel, geometry: &Geometry| Some(plan(kernel, geometry, [u32::try_from(geometry.count(size)?).ok()?, 1]));
         match &self.kernels {
-            Loaded::Plain { geometry, kernel } => Some(plan(kernel, geometry, geometry.grid(size)?)),
-            Loaded::One { geometry, aligned, any } => {
+            Loaded::Plain { geometry, kernel, .. } => Some(plan(kernel, geometry, geometry.grid(size)?)),
+            Loaded::Portable { geometry, aligned, any } => {
                 let kernels = if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) { aligned } else { any };
                 in_a_row(&kernels[layout as usize], geometry)
-            }
-            Loaded::Whole { geometry, step, kernels, others } => {
-                if geometry.is_whole(size, *step) {
-                    in_a_row(&kernels[layout as usize], geometry)
-                } else {
-                    others.plan(size, layout)
-                }
             }
             Loaded::Tiles { tiles, workspace } => {
                 let (tile, kernel) = tiles::choose(tiles, size, layout, self.processors)?;
@@ -444,7 +463,7 @@ impl Tuned {
         STEPS.iter().map(|step| &step.source)
     }
 
-    /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or step 8 on GPUs before compute capability 8.0.
+    /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or the portable kernel before compute capability 8.0.
     ///
     /// # Errors
     /// Same as [`Step::load`].
@@ -456,9 +475,7 @@ impl Tuned {
                 let split = cut.evenly(EVEN_BLOCKS).map(|even| Box::new(Split { cut, even }));
                 Ok(Tuned { tiles, split })
             }
-            Err(error) if error.is_unsupported() => {
-                Ok(Tuned { tiles: step08_warp_tiles::STEP.load(device)?, split: None })
-            }
+            Err(error) if error.is_unsupported() => Ok(Tuned { tiles: portable::STEP.load(device)?, split: None }),
             Err(error) => Err(error),
         }
     }

@@ -8,7 +8,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_01_uncoalesced.cu`.
 pub(super) const STEP: Step = Step {
@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "uncoalesced",
     idea: "one thread per element, lanes down a column of C",
     source: kernel_source!("gemm_01_uncoalesced"),
-    method: Tiling::Plain,
+    method: Tiling::Plain(Takes::Any),
 };

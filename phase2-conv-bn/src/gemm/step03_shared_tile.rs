@@ -9,7 +9,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_03_shared_tile.cu`.
 pub(super) const STEP: Step = Step {
@@ -17,5 +17,5 @@ pub(super) const STEP: Step = Step {
     name: "shared tile",
     idea: "tiles of A and B in shared memory, fetched once per block",
     source: kernel_source!("gemm_03_shared_tile"),
-    method: Tiling::Plain,
+    method: Tiling::Plain(Takes::Any),
 };

@@ -8,7 +8,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_04_register_column.cu`.
 pub(super) const STEP: Step = Step {
@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "register column",
     idea: "a column of 8 elements per thread: a value of B used 8 times",
     source: kernel_source!("gemm_04_register_column"),
-    method: Tiling::Plain,
+    method: Tiling::Plain(Takes::Any),
 };

@@ -8,7 +8,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_05_register_tile.cu`.
 pub(super) const STEP: Step = Step {
@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "register tile",
     idea: "a square of 8×8 elements per thread",
     source: kernel_source!("gemm_05_register_tile"),
-    method: Tiling::Plain,
+    method: Tiling::Plain(Takes::Any),
 };

@@ -10,7 +10,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_06_vectors.cu`.
 pub(super) const STEP: Step = Step {
@@ -18,5 +18,5 @@ pub(super) const STEP: Step = Step {
     name: "16-byte loads",
     idea: "16 bytes per load, A transposed in shared memory",
     source: kernel_source!("gemm_06_vectors"),
-    method: Tiling::Vectors,
+    method: Tiling::Plain(Takes::Vectors),
 };

@@ -9,7 +9,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_07_no_conflicts.cu`.
 pub(super) const STEP: Step = Step {
@@ -17,5 +17,5 @@ pub(super) const STEP: Step = Step {
     name: "no conflicts",
     idea: "padded rows, groups of columns: every lane its own bank",
     source: kernel_source!("gemm_07_no_conflicts"),
-    method: Tiling::Vectors,
+    method: Tiling::Plain(Takes::Vectors),
 };

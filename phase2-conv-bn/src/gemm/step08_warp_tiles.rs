@@ -9,7 +9,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_08_warp_tiles.cu`.
 pub(super) const STEP: Step = Step {
@@ -17,5 +17,5 @@ pub(super) const STEP: Step = Step {
     name: "warp tiles",
     idea: "64×32 of C per warp, lanes that want the same side by side",
     source: kernel_source!("gemm_08_warp_tiles"),
-    method: Tiling::Vectors,
+    method: Tiling::Plain(Takes::Vectors),
 };

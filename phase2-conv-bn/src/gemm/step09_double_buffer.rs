@@ -9,7 +9,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_09_double_buffer.cu`.
 pub(super) const STEP: Step = Step {
@@ -17,5 +17,5 @@ pub(super) const STEP: Step = Step {
     name: "double buffer",
     idea: "the next tiles on their way (cp.async) while these are multiplied",
     source: kernel_source!("gemm_09_double_buffer"),
-    method: Tiling::Vectors,
+    method: Tiling::Plain(Takes::Vectors),
 };

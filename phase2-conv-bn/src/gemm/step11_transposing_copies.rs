@@ -9,7 +9,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_11_transposing_copies.cu`.
 pub(super) const STEP: Step = Step {
@@ -17,5 +17,5 @@ pub(super) const STEP: Step = Step {
     name: "async transpose",
     idea: "A by cp.async too, which transposes it 4 bytes at a time",
     source: kernel_source!("gemm_11_transposing_copies"),
-    method: Tiling::Whole,
+    method: Tiling::Plain(Takes::WholeTiles),
 };

@@ -8,7 +8,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_12_four_stages.cu`.
 pub(super) const STEP: Step = Step {
@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "four stages",
     idea: "four steps along K in shared memory at a time",
     source: kernel_source!("gemm_12_four_stages"),
-    method: Tiling::Whole,
+    method: Tiling::Plain(Takes::WholeTiles),
 };

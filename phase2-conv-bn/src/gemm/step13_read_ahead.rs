@@ -8,7 +8,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_13_read_ahead.cu`.
 pub(super) const STEP: Step = Step {
@@ -16,5 +16,5 @@ pub(super) const STEP: Step = Step {
     name: "read ahead",
     idea: "the operands of the next i are read before these are multiplied",
     source: kernel_source!("gemm_13_read_ahead"),
-    method: Tiling::Whole,
+    method: Tiling::Plain(Takes::WholeTiles),
 };

@@ -7,7 +7,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_14_spread_copies.cu`.
 pub(super) const STEP: Step = Step {
@@ -15,5 +15,5 @@ pub(super) const STEP: Step = Step {
     name: "spread copies",
     idea: "the copies of a later step among the multiply-adds of this one",
     source: kernel_source!("gemm_14_spread_copies"),
-    method: Tiling::Whole,
+    method: Tiling::Plain(Takes::WholeTiles),
 };

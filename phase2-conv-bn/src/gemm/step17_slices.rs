@@ -10,7 +10,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiling};
+use super::{Step, Takes, Tiling};
 
 /// `kernels/gemm_17_slices.cu`.
 pub(super) const STEP: Step = Step {
@@ -18,5 +18,5 @@ pub(super) const STEP: Step = Step {
     name: "slices",
     idea: "8×16 sums per thread, and a tile's warps twice, each for half of i",
     source: kernel_source!("gemm_17_slices"),
-    method: Tiling::Whole,
+    method: Tiling::Plain(Takes::WholeTiles),
 };

@@ -33,7 +33,7 @@ impl TileShape {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     /// Rows and columns of C that a block computes.
-    tile: [usize; 2],
+    pub(super) tile: [usize; 2],
     /// Threads of a block along x and y.
     pub(super) block: [u32; 2],
     /// Dynamic shared memory of a block.
@@ -41,16 +41,18 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Reads a file with one tile: `BM`, `BN`, where shared memory is dynamic, `SHARED`, and where threads are numbered in one dimension,
-    /// `THREADS`; otherwise there is one for each element.
+    /// Reads a file with one tile: `BM`, `BN`, where shared memory is dynamic, `SHARED`, and `THREADS` of a block; without them a block has
+    /// BN × BM, one per element.
     pub(super) fn of_file(module: &Module) -> Result<Geometry> {
         let find = |name: &str| module.find_constant(name).map(|_| module.constant(name)).transpose();
-        let (tile, shared) = ([module.constant("BM")?, module.constant("BN")?], find("SHARED")?);
-        Ok(Geometry {
-            tile,
-            block: find("THREADS")?.map_or([tile[1] as u32, tile[0] as u32], |threads| [threads as u32, 1]),
-            shared_bytes: shared.unwrap_or(0) as u32,
-        })
+        const LARGEST_BLOCK: usize = 1024;
+        let tile @ [rows, columns] = [module.constant("BM")?, module.constant("BN")?];
+        let block = match find("THREADS")? {
+            None if rows * columns <= LARGEST_BLOCK => [columns as u32, rows as u32],
+            None => [module.constant("THREADS")? as u32, 1],
+            Some(threads) => [threads as u32, 1],
+        };
+        Ok(Geometry { tile, block, shared_bytes: find("SHARED")?.unwrap_or(0) as u32 })
     }
 
     /// Reads a shape of `gemm_tile.cuh`.

@@ -64,7 +64,11 @@ fn run(device: &Device) -> Result<Report> {
         let step = gemm::LADDER.iter().find(|step| step.source.name == name);
         let step = step.ok_or_else(|| Error::Invalid(format!("the ladder has no step `{name}`")))?;
         let title = format!("{what} of step {}, compiled for {architecture}", step.title());
-        Ok::<Table, Error>(instructions(title, listing(&step.source, &architecture, "gemm_nn"), part))
+        Ok::<Table, Error>(instructions(
+            title,
+            first_kernel(&step.source).and_then(|kernel| listing(&step.source, &architecture, &kernel)),
+            part,
+        ))
     };
     let main_loop = of_step(SHOWN, "the main loop", |listing| listing.main_loop(MULTIPLY_ADD))?;
     let branch = of_step(IN_PIECES, "a guarded load", guarded_load)?;
@@ -172,8 +176,8 @@ fn loops(architecture: &str) -> Table {
 fn first_kernel(source: &KernelSource) -> std::result::Result<String, String> {
     let ptx = source.shipped_ptx().unwrap_or_default();
     let mut entries = ptx.split(".entry ").skip(1).filter_map(|text| text.split('(').next());
-    let first = entries.find(|name| name.starts_with("gemm_nn")).map(str::to_owned);
-    first.ok_or_else(|| format!("{} has no kernel gemm_nn", source.name))
+    let first = entries.find(|name| *name == "gemm" || name.starts_with("gemm_nn")).map(str::to_owned);
+    first.ok_or_else(|| format!("{} has no kernel gemm and no gemm_nn", source.name))
 }
 
 /// The shipped PTX of a kernel, compiled for `architecture`.

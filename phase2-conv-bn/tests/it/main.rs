@@ -6,7 +6,6 @@ mod conv;
 mod conv_epilogue;
 mod conv_limits;
 mod gemm;
-mod gemm_plain;
 mod linear;
 mod norm;
 mod patterns;

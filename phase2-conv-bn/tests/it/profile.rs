@@ -3,7 +3,7 @@
 //! To record, on a machine with a GPU and Nsight Compute, with `T` this test's executable
 //! (`cargo test -p phase2-conv-bn --test it profile:: --no-run` names it):
 //! ```sh
-//! ncu --csv --page raw --print-units base --clock-control none --kernel-name regex:^gemm_ \
+//! ncu --csv --page raw --print-units base --clock-control none --kernel-name regex:^gemm \
 //!     --metrics "$(T --ignored --exact --nocapture metrics | grep -o 'gpu__time.*')" T --ignored --exact each_step_once > ncu.csv
 //! WARP_NCU_CSV=ncu.csv WARP_NCU_TOOL="Nsight Compute 2025.3" WARP_DATE=2026-11-25 WARP_COMMIT=… \
 //!     T --ignored --exact record_from_nsight_compute
@@ -131,7 +131,7 @@ fn a_record_names_steps_and_no_machines() {
     let mut csv = "==PROF== Connected\n".to_owned() + &all("ID", "Host Name", "Kernel Name", None);
     csv += &all("", "", "", Some("%"));
     for at in 0..steps().count() {
-        csv += &all(&at.to_string(), "somebody's", "gemm_nn", Some("1,234.5"));
+        csv += &all(&at.to_string(), "somebody's", "gemm", Some("1,234.5"));
     }
     let record = recorded(&csv, "Nsight Compute", "2026-11-25", "abc");
     let lines: Vec<&str> = record.lines().filter(|line| !line.starts_with('#')).collect();
