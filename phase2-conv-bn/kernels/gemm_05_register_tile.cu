@@ -26,14 +26,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     float sums[TM][TN] = {};
     for (int first = 0; first < k; first += BK) {
 #pragma unroll  // so that all loads are asked for before the first is stored
-        for (int at = threadIdx.x; at < BM * BK; at += THREADS) {
-            int row = at / BK, i = at % BK;
+        for (int s = 0; s < BM * BK / THREADS; s++) {
+            int row = threadIdx.x / BK + s * (THREADS / BK), i = threadIdx.x % BK;
             bool inside = first_row + row < m && first + i < k;
             a_tile[row][i] = inside ? a[(size_t)(first_row + row) * k + first + i] : 0.0f;
         }
 #pragma unroll
-        for (int at = threadIdx.x; at < BK * BN; at += THREADS) {
-            int i = at / BN, column = at % BN;
+        for (int s = 0; s < BK * BN / THREADS; s++) {
+            int i = threadIdx.x / BN + s * (THREADS / BN), column = threadIdx.x % BN;
             bool inside = first + i < k && first_column + column < n;
             b_tile[i][column] = inside ? b[(size_t)(first + i) * n + first_column + column] : 0.0f;
         }

@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     float sums[TM][TN] = {};
     for (int first = 0; first < k; first += BK) {
 #pragma unroll  // so that all loads are asked for before the first is stored
-        for (int i = threadIdx.x % 2 * 4; i < BK; i += 8) {
-            int row = threadIdx.x / 2;
+        for (int s = 0; s < BK / 8; s++) {
+            int row = threadIdx.x / 2, i = threadIdx.x % 2 * 4 + s * 8;
             bool inside = first_row + row < m && first + i < k;
             float4 four = inside ? load4(&a[(size_t)(first_row + row) * k + first + i]) : float4();
             a_tile[i][row] = four.x;
@@ -42,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             a_tile[i + 3][row] = four.w;
         }
 #pragma unroll
-        for (int at = threadIdx.x * 4; at < BK * BN; at += THREADS * 4) {
-            int i = at / BN, column = at % BN;
+        for (int s = 0; s < BK * BN / 4 / THREADS; s++) {
+            int i = threadIdx.x / (BN / 4) + s * (THREADS / (BN / 4)), column = threadIdx.x % (BN / 4) * 4;
             bool inside = first + i < k && first_column + column < n;
             float4 four = inside ? load4(&b[(size_t)(first + i) * n + first_column + column]) : float4();
             store4(&b_tile[i][column], four);
