@@ -70,9 +70,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         int row = first_row + y + r;
 #pragma unroll
         for (int s = 0; s < TN; s += 4) {
-            float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
             if (row < m && first_column + x + s < n) {
-                store4(&c[(size_t)row * n + first_column + x + s], four);
+                store_sums(&c[(size_t)row * n + first_column + x + s], &sums[r][s]);
             }
         }
     }

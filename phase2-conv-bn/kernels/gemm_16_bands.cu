@@ -130,8 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
-            float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
-            store4(c + (size_t)row * n + column, four);
+            store_sums(c + (size_t)row * n + column, &sums[r][s]);
         }
     }
 }

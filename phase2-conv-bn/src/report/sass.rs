@@ -17,16 +17,16 @@ use crate::gemm;
 pub const PART: Part = Part {
     name: "sass",
     about: "machine code to read: vector addition, and the main loops of the GEMM ladder, by ptxas and nvdisasm",
-    tables: &["sass-vector-add", "sass-shared-tile", "sass-branch", "sass-register-tile", "sass-loops"],
+    tables: &["sass-vector-add", "sass-shared-tile", "sass-register-tile", "sass-loops"],
     by_default: false,
     run,
 };
 
 /// The step whose main loop is listed: the first with its operands in shared memory, and short.
 const SHOWN: &str = "gemm_03_shared_tile";
-/// The step shown in two pieces: its loads are wide, and it has a tile of sums in registers.
-const IN_PIECES: &str = "gemm_06_vectors";
-/// Instructions of the second piece: its loads from shared memory, and the first instructions that use them.
+/// The step whose loop is shown from its loads on: they are wide, and it has a tile of sums in registers.
+const WIDE: &str = "gemm_06_vectors";
+/// Instructions shown of it: its loads from shared memory, and the first that use them.
 const FROM_LOADS: usize = 24;
 /// The instruction that a main loop of the ladder is for.
 const MULTIPLY_ADD: &str = "FFMA";
@@ -71,25 +71,12 @@ fn run(device: &Device) -> Result<Report> {
         ))
     };
     let main_loop = of_step(SHOWN, "the main loop", |listing| listing.main_loop(MULTIPLY_ADD))?;
-    let branch = of_step(IN_PIECES, "a guarded load", guarded_load)?;
-    let tile = of_step(IN_PIECES, "the first multiply-adds", |listing| {
+    let tile = of_step(WIDE, "the first multiply-adds", |listing| {
         let range = listing.main_loop(MULTIPLY_ADD)?;
         let start = range.clone().find(|&at| listing.instructions[at].name() == "LDS")?;
         Some(start..range.end.min(start + FROM_LOADS))
     })?;
-    Ok(Report { tables: vec![vector_add, main_loop, branch, tile, loops(&architecture)], wrong: Vec::new() })
-}
-
-/// The shortest piece of the main loop whose threads diverge and reconverge, with a load from global memory in it: from `BSSY B0`
-/// to `BSYNC B0`.
-fn guarded_load(listing: &Listing) -> Option<Range<usize>> {
-    let range = listing.main_loop(MULTIPLY_ADD)?;
-    let operand = |at: usize| listing.instructions[at].text.split([' ', ',']).nth(1);
-    let pieces = range.clone().filter(|&at| listing.instructions[at].name() == "BSSY").filter_map(|start| {
-        let meets = |&at: &usize| listing.instructions[at].name() == "BSYNC" && operand(at) == operand(start);
-        Some(start..(start..range.end).find(meets)? + 1)
-    });
-    pieces.filter(|piece| listing.named(piece.clone(), "LDG") > 0).min_by_key(Range::len)
+    Ok(Report { tables: vec![vector_add, main_loop, tile, loops(&architecture)], wrong: Vec::new() })
 }
 
 /// A row for each instruction of a part of a kernel.
