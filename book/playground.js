@@ -76,7 +76,7 @@
         return made;
     }
 
-    function remembered(file, text, kind = "sessionStorage") {
+    function remembered(file, text, kind) {
         try {
             const storage = window[kind];
             if (text === undefined) {
@@ -117,16 +117,16 @@
         return Array.from({ length: Math.min(2 * value + 1, 64) }, (_, choice) => choice);
     }
 
-    function slidersFor(editor, original) {
+    function slidersFor(editing, original) {
         const fieldset = element("fieldset", { className: "sliders" }, element("legend", { textContent: "Constants of this file" }));
         const sliders = constantsOf(original).map(({ name, value }) => {
             const choices = choicesAround(value);
             const input = element("input", { type: "range", min: 0, max: choices.length - 1, step: 1, value: choices.indexOf(value) });
             const output = element("output", { textContent: value });
             input.addEventListener("input", () => {
-                const here = constantsOf(editor.text()).find((constant) => constant.name === name);
+                const here = constantsOf(editing().text()).find((constant) => constant.name === name);
                 if (here) {
-                    editor.replace(here.from, here.to, String(choices[input.value]));
+                    editing().replace(here.from, here.to, String(choices[input.value]));
                 }
             });
             fieldset.append(element("label", {}, `${name} = `, output, input));
@@ -144,7 +144,7 @@
                 }
             }
         };
-        return { fieldset: sliders.length > 0 ? fieldset : null, follow };
+        return { fieldset: sliders.length > 0 ? fieldset : "", follow };
     }
 
     // One size of the problem in place of those of the check; `chosen` is undefined for the check's own.
@@ -167,7 +167,7 @@
         });
         const chosen = () => (one.checked ? numbers.map((exact) => Number(exact.value)) : undefined);
         const inWords = (values) => values?.map((value, at) => `${sizes[at].name} = ${number(value)}`).join(", ");
-        return { fieldset: sizes.length > 0 ? fieldset : null, chosen, inWords };
+        return { fieldset: sizes.length > 0 ? fieldset : "", chosen, inWords };
     }
 
     const number = (value) => value.toLocaleString("en-GB");
@@ -176,7 +176,10 @@
         if (before === after) {
             return "same";
         }
-        return before === 0 ? "new" : `× ${(after / before).toPrecision(3)}`;
+        const times = (after / before).toPrecision(3);
+        // A few more, or less.
+        const few = `${after > before ? "+" : "−"} ${number(Math.abs(after - before))}`;
+        return before === 0 ? "new" : Number(times) === 1 ? few : `× ${times}`;
     }
 
     // What both versions cost, a table for each kernel.
@@ -212,9 +215,9 @@
         if (message.line) {
             item.append(button(`line ${message.line}`, () => goTo(message.line)), " ");
         }
-        item.append(message.text);
+        item.append(...sentences(message.text));
         if (message.rendered.includes("\n")) {
-            item.append(folded("the whole report", message.rendered));
+            item.append(folded("the whole report", reportOf(message.rendered)));
         }
         return item;
     }
@@ -479,17 +482,29 @@
         return figure;
     }
 
-    function folded(title, text) {
-        return element("details", {}, element("summary", { textContent: title }), element("pre", { textContent: text }));
+    // A compiler's or sanitiser's report, line by line: its sentences wrap, and marks stay below the code that they mark.
+    function reportOf(text) {
+        const line = (textContent) => element("span", { className: /^( *= |[^\s\d])/.test(textContent) ? "said" : "", textContent: `${textContent}\n` });
+        return element("pre", { className: "report" }, ...text.split("\n").map(line));
     }
 
+    function folded(title, content) {
+        return element("details", {}, element("summary", { textContent: title }), content);
+    }
+
+    // Sentences with code between backticks.
+    const sentences = (text) => text.split("`").map((part, at) => (at % 2 === 1 ? element("code", { textContent: part }) : part));
+
+    const verdictOf = ({ verdict, summary }, word) =>
+        element("p", { className: `verdict is-${verdict}` }, element("strong", { textContent: word }), `: ${summary}`);
+
+    const complaintOf = ({ message }) => element("p", { className: "verdict is-missing", textContent: message });
+
     function show(result, outcome, original, goTo) {
-        const verdict = element("p", { className: `verdict is-${outcome.verdict}` });
-        verdict.append(element("strong", { textContent: FINAL[outcome.verdict] ?? outcome.verdict }), ` ${outcome.summary}`);
-        result.replaceChildren(verdict);
+        result.replaceChildren(verdictOf(outcome, FINAL[outcome.verdict] ?? outcome.verdict));
         if (outcome.details.length > 0) {
             const details = outcome.details.join("\n");
-            result.append(outcome.verdict === "refused" ? folded("the compiler's log", details) : element("pre", { textContent: details }));
+            result.append(outcome.verdict === "refused" ? folded("the compiler's log", reportOf(details)) : element("pre", { textContent: details }));
         }
         if (outcome.messages.length > 0) {
             result.append(element("ul", { className: "messages" }, ...outcome.messages.map((message) => messageItem(message, goTo))));
@@ -504,7 +519,7 @@
             result.append(fold);
         }
         if (outcome.tables.length > 0) {
-            result.append(folded("what the check prints", outcome.tables.join("\n")));
+            result.append(folded("what the check prints", element("pre", { textContent: outcome.tables.join("\n") })));
         }
     }
 
@@ -529,66 +544,41 @@
         try {
             result.textContent = "The editor is being loaded …";
             const { create } = await import("/.editor.js");
-            editor = await load(panel, result, close, create);
+            editor = await load({ panel, result, close, create });
             editor.focus();
         } catch (error) {
-            result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }), button("Close", close));
+            result.replaceChildren(complaintOf(error), button("Close", close));
         }
     }
 
-    function fill(panel, result, file, original, sizes, close, create) {
-        const problem = problemOf(sizes);
-        const asked = (text, sizes) => ({ file, text, sizes, page: location.pathname });
-        const keyOf = (chosen) => `${file} ${chosen ?? ""}`;
+    // An editor with its buttons, for one run at a time, which can be cancelled: of what `asking` makes of the text. `draw` shows the
+    // outcome, and may run something else. A text that is not `known` is kept in `storage`.
+    function workbench({ panel, result, close, create }, { verb, file, label, text, original, known, storage, asking, draw, buttons, above, follow }) {
         let current = null;
-        let shown = null;
-        let sliders = null;
-        const draw = (outcome) => {
-            shown = outcome;
-            show(result, outcome, originals.get(outcome.key), (line) => {
-                editor.goTo(line);
-                editor.focus();
-            });
-        };
+        const say = (text) => result.replaceChildren(element("p", { textContent: text }));
+        const runs = (asked, onStage = () => {}) => run(asked, (id) => (current = id), onStage);
         const busy = (isBusy) => {
-            runs.disabled = isBusy;
+            starts.disabled = isBusy;
             stops.disabled = !isBusy;
             panel.classList.toggle("busy", isBusy);
         };
         const start = async () => {
-            if (runs.disabled) {
+            if (starts.disabled) {
                 return;
             }
             busy(true);
             editor.mark([]);
-            result.replaceChildren(element("p", { textContent: "Waiting …" }));
+            say("Waiting …");
             try {
-                const [text, chosen] = [editor.text(), problem.chosen()];
-                const outcome = await run(asked(text, chosen), (id) => (current = id), (now) => {
-                    result.firstChild.textContent = stageInWords(now);
-                });
-                Object.assign(outcome, { text, key: keyOf(chosen), sizes: problem.inWords(chosen) });
-                if (text === original) {
-                    originals.set(outcome.key, outcome);
-                }
-                editor.mark(outcome.messages.filter((message) => message.line).map(({ line, severity, text }) => ({ line, severity, message: text })));
-                draw(outcome);
-                if (!originals.has(outcome.key)) {
-                    await compare(chosen);
-                }
+                const asked = asking(editor.text());
+                const outcome = await runs(asked, (now) => say(stageInWords(now)));
+                editor.mark(outcome.messages.filter(({ line }) => line).map(({ line, severity, text }) => ({ line, severity, message: text })));
+                await draw(outcome, asked, runs);
             } catch (error) {
-                result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }));
+                result.replaceChildren(complaintOf(error));
             } finally {
                 current = null;
                 busy(false);
-            }
-        };
-        // Counts of the original at the same sizes, once.
-        const compare = async (chosen) => {
-            const outcome = await run(asked(original, chosen), (id) => (current = id), () => {});
-            if (outcome.verdict !== "stopped" && outcome.verdict !== "missing") {
-                originals.set(keyOf(chosen), outcome);
-                draw(shown);
             }
         };
         const cancel = async () => {
@@ -596,55 +586,82 @@
                 await ask("DELETE", `/.runs/${current}`).catch(() => {});
             }
         };
+        const reset = () => {
+            editor.setText(original);
+            editor.mark([]);
+        };
+        const leave = () => {
+            cancel();
+            close();
+        };
+        const starts = button(verb, start, { className: "run", title: "Ctrl-Enter" });
+        const stops = button("Cancel", cancel, { disabled: true });
+        const keys = element("span", { className: "hint", textContent: `Ctrl-Enter ${verb.toLowerCase()}s it; Esc leaves the editor.` });
+        const bar = element("div", { className: "bar" }, starts, stops, ...buttons, button("Reset", reset), button("Close", leave), keys);
+        const place = element("div", { className: "editor" });
+        panel.prepend(element("p", { className: "file" }, element("code", { textContent: file })), bar, ...above, place);
+        const editor = create({
+            parent: place,
+            text: remembered(file, undefined, storage) ?? text,
+            original,
+            label,
+            onRun: start,
+            onLeave: () => (starts.disabled ? stops : starts).focus(),
+            onChange: (text) => {
+                remembered(file, text === known() ? null : text, storage);
+                follow?.(text);
+            },
+        });
+        return { editor, say };
+    }
+
+    // The editor of a kernel, at the first line that the page shows.
+    async function kernel(figure, file, frame) {
+        const { text: original, sizes } = await ask("GET", `/.kernels/${file}`);
+        const problem = problemOf(sizes);
+        const sliders = slidersFor(() => editor, original);
+        const goTo = (line) => {
+            editor.goTo(line);
+            editor.focus();
+        };
+        const draw = async (outcome, asked, runs) => {
+            const key = `${file} ${asked.sizes ?? ""}`;
+            Object.assign(outcome, { text: asked.text, sizes: problem.inWords(asked.sizes) });
+            const drawBeside = (known) => {
+                if (known && !["stopped", "missing"].includes(known.verdict)) {
+                    originals.set(key, known);
+                }
+                show(frame.result, outcome, originals.get(key), goTo);
+            };
+            drawBeside(asked.text === original ? outcome : undefined);
+            // Counts of the original at the same sizes, once.
+            if (asked.text !== original && !originals.has(key)) {
+                drawBeside(await runs({ ...asked, text: original }));
+            }
+        };
         const toggle = () => {
             const isPressed = changes.getAttribute("aria-pressed") !== "true";
             changes.setAttribute("aria-pressed", String(isPressed));
             editor.showChanges(isPressed);
         };
-        const reset = () => {
-            editor.setText(original);
-            editor.mark([]);
-        };
-        const runs = button("Run", start, { className: "run", title: "Ctrl-Enter" });
-        const stops = button("Cancel", cancel, { disabled: true });
         const changes = button("Changes", toggle);
         changes.setAttribute("aria-pressed", "false");
-        const leave = () => {
-            cancel();
-            close();
-        };
-        const hint = element("span", { className: "hint", textContent: "Ctrl-Enter runs it; Esc leaves the editor." });
-        const bar = element("div", { className: "bar" }, runs, stops, changes, button("Reset", reset), button("Close", leave), hint);
-        const place = element("div", { className: "editor" });
-        panel.prepend(element("p", { className: "file" }, element("code", { textContent: file })), bar, place);
-        const editor = create({
-            parent: place,
-            text: remembered(file) ?? original,
-            original,
+        const { editor, say } = workbench(frame, {
+            verb: "Run",
+            file,
             label: `${file}, the text to edit`,
-            onRun: start,
-            onLeave: () => (runs.disabled ? stops : runs).focus(),
-            onChange: (text) => {
-                remembered(file, text === original ? null : text);
-                sliders?.follow(text);
-            },
+            text: original,
+            original,
+            known: () => original,
+            storage: "sessionStorage",
+            asking: (text) => ({ file, text, sizes: problem.chosen(), page: location.pathname }),
+            draw,
+            buttons: [changes],
+            above: [sliders.fieldset, problem.fieldset],
+            follow: sliders.follow,
         });
-        sliders = slidersFor(editor, original);
-        if (sliders.fieldset) {
-            sliders.follow(editor.text());
-            place.before(sliders.fieldset);
-        }
-        if (problem.fieldset) {
-            place.before(problem.fieldset);
-        }
-        result.textContent = "Edit the kernel and run it: the course's own check runs it on the simulator, with the sanitiser.";
-        return editor;
-    }
-
-    // The editor of a kernel, at the first line that the page shows.
-    async function kernel(figure, file, panel, result, close, create) {
-        const { text, sizes } = await ask("GET", `/.kernels/${file}`);
-        const editor = fill(panel, result, file, text, sizes, close, create);
+        sliders.follow(editor.text());
+        say("Edit the kernel and run it: the course's own check runs it on the simulator, with the sanitiser.");
         const lines = figure.querySelector(".lines")?.dataset.lines.match(/\d+/);
         editor.goTo(Number(lines?.[0] ?? 1));
         return editor;
@@ -654,96 +671,59 @@
     function partItem({ name, points, of, detail, asks }) {
         const [first, ...rest] = detail.split("\n");
         const item = element("li", { className: points === of ? "good" : "error" });
-        item.append(element("strong", { textContent: `${name} ${points}/${of}` }), ` ${first}`);
+        item.append(element("strong", { textContent: `${name} ${points}/${of}` }), " – ", ...sentences(first));
         if (rest.length > 0) {
-            item.append(element("pre", { textContent: rest.join("\n") }));
+            item.append(reportOf(rest.join("\n")));
         }
         if (asks) {
-            item.append(element("p", { className: "asks", textContent: asks }));
+            item.append(element("p", { className: "asks" }, ...sentences(asks)));
         }
         return item;
     }
 
     // The editor of an exercise: the reader's text stays in this browser, and goes to the file at their wish.
-    async function exercise(id, panel, result, close, create) {
+    async function exercise(id, frame) {
         const { file, skeleton, text: onDisk, hints } = await ask("GET", `/.exercises/${id}`);
-        let current = null;
         let saved = onDisk;
-        const say = (text) => result.replaceChildren(element("p", { textContent: text }));
         const draw = (outcome) => {
-            const verdict = element("p", { className: `verdict is-${outcome.verdict}` });
-            verdict.append(element("strong", { textContent: outcome.verdict === "right" ? "Passed" : "Not yet" }), ` ${outcome.summary}`);
-            result.replaceChildren(verdict, element("ul", { className: "parts" }, ...outcome.parts.map(partItem)));
-            result.append(...outcome.details.map((text) => element("pre", { textContent: text })));
+            const verdict = verdictOf(outcome, outcome.verdict === "right" ? "Passed" : "Not yet");
+            const printed = outcome.details.map((text) => element("pre", { textContent: text }));
             const drawn = (outcome.pictures ?? []).map(pictureOf);
             drawn.forEach((figure) => (figure.lastChild.textContent = outcome.tables[0]));
-            result.append(...drawn);
+            frame.result.replaceChildren(verdict, element("ul", { className: "parts" }, ...outcome.parts.map(partItem)), ...printed, ...drawn);
         };
-        const start = async () => {
-            if (checks.disabled) {
-                return;
-            }
-            checks.disabled = true;
-            stops.disabled = false;
-            editor.mark([]);
-            say("Waiting …");
-            try {
-                const outcome = await run({ exercise: id, text: editor.text() }, (run) => (current = run), (now) => say(stageInWords(now)));
-                editor.mark(outcome.messages.filter(({ line }) => line).map(({ line, severity, text }) => ({ line, severity, message: text })));
-                draw(outcome);
-            } catch (error) {
-                result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }));
-            } finally {
-                current = null;
-                checks.disabled = false;
-                stops.disabled = true;
-            }
-        };
-        const cancel = async () => {
-            if (current !== null) {
-                await ask("DELETE", `/.runs/${current}`).catch(() => {});
-            }
-        };
-        let given = 0;
         const hint = () => {
-            given += 1;
-            list.append(element("li", { textContent: hints[given - 1] }));
-            hinter.textContent = given < hints.length ? `Hint ${given + 1} of ${hints.length}` : "No more hints";
+            list.append(element("li", {}, ...sentences(hints[list.children.length])));
+            const given = list.children.length;
             hinter.disabled = given === hints.length;
+            hinter.textContent = hinter.disabled ? "No more hints" : `Hint ${given + 1} of ${hints.length}`;
         };
         const save = async () => {
             try {
                 const text = editor.text();
                 await ask("PUT", `/.exercises/${id}`, text);
                 saved = text;
+                // From here on the file is what counts, whoever edits it.
+                remembered(file, null, "localStorage");
                 say(`Saved in ${file}.`);
             } catch (error) {
-                say(String(error.message));
+                say(error.message);
             }
         };
-        const checks = button("Check", start, { className: "run", title: "Ctrl-Enter" });
-        const stops = button("Cancel", cancel, { disabled: true });
         const hinter = button(`Hint 1 of ${hints.length}`, hint);
-        const reset = () => {
-            editor.setText(skeleton);
-            editor.mark([]);
-        };
-        const leave = () => {
-            cancel();
-            close();
-        };
-        const bar = element("div", { className: "bar" }, checks, stops, hinter, button("Save", save, { title: `Write it to ${file}` }), button("Reset", reset), button("Close", leave));
-        const place = element("div", { className: "editor" });
         const list = element("ol", { className: "hints" });
-        panel.prepend(element("p", { className: "file" }, element("code", { textContent: file })), bar, list, place);
-        const editor = create({
-            parent: place,
-            text: remembered(file, undefined, "localStorage") ?? onDisk,
-            original: skeleton,
+        const { editor, say } = workbench(frame, {
+            verb: "Check",
+            file,
             label: `${file}, your answer`,
-            onRun: start,
-            onLeave: () => (checks.disabled ? stops : checks).focus(),
-            onChange: (text) => remembered(file, text === saved ? null : text, "localStorage"),
+            text: onDisk,
+            original: skeleton,
+            known: () => saved,
+            storage: "localStorage",
+            asking: (text) => ({ exercise: id, text }),
+            draw,
+            buttons: [hinter, button("Save", save, { title: `Write it to ${file}` })],
+            above: [list],
         });
         say("Fill the gap and check it: the same grader, the same points as on the command line.");
         return editor;
@@ -757,7 +737,7 @@
             skeleton = skeleton.nextElementSibling;
         }
         if (skeleton?.matches("pre")) {
-            const load = (...parts) => exercise(id, ...parts);
+            const load = (frame) => exercise(id, frame);
             const opener = button("Solve it here", () => open(skeleton, `exercise ${id}`, opener, load), { className: "solve" });
             skeleton.after(opener);
         }
@@ -765,7 +745,7 @@
 
     for (const figure of document.querySelectorAll("figure.listing")) {
         for (const link of figure.querySelectorAll("figcaption a.edit")) {
-            const load = (...parts) => kernel(figure, link.dataset.kernel, ...parts);
+            const load = (frame) => kernel(figure, link.dataset.kernel, frame);
             const opener = button(link.textContent, () => open(figure, link.dataset.kernel, opener, load), { className: "edit" });
             opener.setAttribute("aria-label", `${link.textContent} ${link.dataset.kernel}`);
             link.replaceWith(opener);

@@ -3,12 +3,12 @@
 //!
 //! Folded parts and pictures are not counted.
 
-use std::{fs, io, ops::Add, path::Path};
+use std::ops::Add;
 
-use assignments::{exercise::Exercise, store};
+use assignments::exercise::Exercise;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use crate::{BookError, generated::Workshop, listing, outline::EXTENSIONS};
+use crate::{BookError, exercise, generated::Workshop, listing, outline::EXTENSIONS, read};
 
 const WORDS_PER_MINUTE: usize = 180;
 const LINES_PER_MINUTE: usize = 20;
@@ -30,7 +30,7 @@ impl Effort {
     /// Effort of a page with these exercises.
     ///
     /// # Errors
-    /// [`BookError::Read`] for a listing's source or an exercise's file.
+    /// [`BookError::Read`] for a listing's source or an exercise's solution.
     pub fn of(page: &str, markdown: &str, exercises: &[&Exercise], workshop: &Workshop) -> Result<Effort, BookError> {
         let mut effort = Effort::default();
         let (mut folds, mut in_code, mut in_row) = (0, false, false);
@@ -62,7 +62,8 @@ impl Effort {
             }
         }
         for exercise in exercises {
-            effort.exercises += minutes(exercise)?;
+            let solution = read(&exercise.file("solution.cu"))?;
+            effort.exercises += minutes(exercise::skeleton(markdown, &exercise.id), &solution);
         }
         Ok(effort)
     }
@@ -90,18 +91,11 @@ impl Add for Effort {
     }
 }
 
-/// Minutes for an exercise.
-fn minutes(exercise: &Exercise) -> Result<usize, BookError> {
-    let file = exercise.file("solution.cu");
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        |error: String| BookError::Read { path, source: io::Error::other(error) }
-    };
-    let solution = fs::read_to_string(&file).map_err(|error| failed(&file)(error.to_string()))?;
-    let skeleton = store::skeleton(exercise).map_err(|error| failed(&exercise.dir)(format!("{error:#}")))?;
+/// Minutes for an exercise with this beginning and end.
+fn minutes(skeleton: &str, solution: &str) -> usize {
     let known: Vec<&str> = skeleton.lines().map(str::trim).collect();
     let added = solution.lines().map(str::trim).filter(|line| line.len() > 1 && !known.contains(line)).count();
-    Ok((MINUTES_PER_EXERCISE + MINUTES_PER_LINE * added).next_multiple_of(5))
+    (MINUTES_PER_EXERCISE + MINUTES_PER_LINE * added).next_multiple_of(5)
 }
 
 /// A number of minutes, at least one.
@@ -122,5 +116,16 @@ mod tests {
         let effort = Effort::of("page.md", page, &[], &workshop).unwrap();
         assert_eq!(effort, Effort { words: 7, lines: 4, exercises: 0 });
         assert_eq!(Effort { words: 900, lines: 100, exercises: 15 }.minutes(), 25);
+    }
+
+    #[test]
+    fn an_exercise_takes_as_long_as_what_its_solution_adds_to_the_skeleton() {
+        let page = "### Exercise: one {#exercise-one}\n\n```cpp\nfirst\n    // your code\n}\n```\n\n\
+            ### Exercise: two {#exercise-two}\n\n```cpp\nother\n```\n";
+        assert_eq!(exercise::skeleton(page, "one"), "first\n    // your code\n}");
+        assert_eq!(exercise::skeleton(page, "three"), "");
+        let solution = "first\n\n    a = 1;\n    b = 2;\n    c = 3;\n}\n";
+        assert_eq!(minutes(exercise::skeleton(page, "one"), solution), 20);
+        assert_eq!(minutes(exercise::skeleton(page, "one"), "first\n}\n"), 10);
     }
 }

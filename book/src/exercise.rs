@@ -99,6 +99,13 @@ fn text(exercise: &Exercise, page: &Page, workspace: &Path) -> String {
     text
 }
 
+/// The skeleton in the section that [`section`] made of an exercise; empty if the page has none. A reader may have edited the file.
+pub(crate) fn skeleton<'a>(page: &'a str, id: &str) -> &'a str {
+    let section = page.split_once(&format!("{{#exercise-{id}}}")).map_or("", |(_, section)| section);
+    let code = section.split_once("```cpp\n").map_or("", |(_, code)| code);
+    code.split_once("\n```").map_or("", |(skeleton, _)| skeleton)
+}
+
 /// Plain text with code between backticks as Markdown.
 fn escaped(text: &str) -> String {
     let mut in_code = false;

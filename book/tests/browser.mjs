@@ -1,6 +1,6 @@
-// Edits and runs a kernel in a real browser, by Chromium's own protocol over pipes, and tries the scripts of a page:
-// `node browser.mjs CHROMIUM PROFILE URL`. It prints what it has done, and fails with the first thing that is not as it should be.
-// `browser.rs` runs it.
+// Edits and runs a kernel in a real browser, by Chromium's own protocol over pipes, tries the scripts of a page and looks at it on a phone
+// and on a desk, light and dark: `node browser.mjs CHROMIUM PROFILE URL [SCREENSHOTS]`. It prints what it has done, and fails with the first
+// thing that is not as it should be. `browser.rs` runs it.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -92,11 +92,98 @@ async function run(verdict) {
     console.log(`${verdict}: ${await page(`${PANEL}.querySelector('.verdict').innerText`)}`);
 }
 
-async function shot(name) {
+const push = (text) => page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === '${text}').click()`);
+
+// Of the window, or of one element.
+async function shot(name, selector) {
     if (screenshots) {
-        const { data } = await send("Page.captureScreenshot", { captureBeyondViewport: true });
+        // The bar at the top of the window would be in the way.
+        await page("scrollTo(0, 0)");
+        const box = `(({ x, y, width, height }) => ({ x: x + scrollX, y: y + scrollY, width, height, scale: 1 }))(document.querySelector('${selector}').getBoundingClientRect())`;
+        const clip = selector && (await page(box));
+        const { data } = await send("Page.captureScreenshot", { captureBeyondViewport: true, clip });
         (await import("node:fs")).writeFileSync(`${screenshots}/${name}.png`, Buffer.from(data, "base64"));
     }
+}
+
+// What is wrong with the looks of a part of the page, in sentences: something is wider than the window, or a text stands out from its
+// ground by less than 4.5 (WCAG 2, 1.4.3). It runs in the page. Pictures are not looked at, nor buttons that cannot be pressed.
+function faultsOf(part) {
+    const faults = [];
+    const context = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+        context.clearRect(0, 0, 1, 1);
+        context.fillStyle = colour;
+        context.fillRect(0, 0, 1, 1);
+        return context.getImageData(0, 0, 1, 1).data;
+    };
+    const mixed = (below, above, share) => below.map((value, at) => value + (above[at] - value) * share);
+    const painted = (below, colour) => {
+        const [red, green, blue, alpha] = rgba(colour);
+        return mixed(below, [red, green, blue], alpha / 255);
+    };
+    // Ground and text of an element on what is below its ancestors, whose opacity counts.
+    const colours = ([element, ...inner], below, pseudo) => {
+        const own = getComputedStyle(element);
+        const ground = painted(below, own.backgroundColor);
+        const text = () => [ground, painted(ground, getComputedStyle(element, pseudo).color)];
+        return (inner.length > 0 ? colours(inner, ground, pseudo) : text()).map((colour) => mixed(below, colour, Number(own.opacity)));
+    };
+    const light = (colour) => {
+        const [red, green, blue] = colour.map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const contrast = (element, pseudo) => {
+        const chain = [];
+        for (let outer = element; outer; outer = outer.parentElement) {
+            chain.unshift(outer);
+        }
+        const [darker, lighter] = colours(chain, [255, 255, 255], pseudo).map(light).sort((one, other) => one - other);
+        return (lighter + 0.05) / (darker + 0.05);
+    };
+    const scrolls = (element) => element && (getComputedStyle(element).overflowX !== "visible" || scrolls(element.parentElement.closest(`${part} *`)));
+    const within = [...document.querySelectorAll(`${part}, ${part} :not(svg *, :disabled)`)].filter((element) => element.checkVisibility());
+    if (within.length === 0) {
+        faults.push(`there is no ${part}`);
+    }
+    for (const element of within) {
+        const { left, right } = element.getBoundingClientRect();
+        const name = `${element.localName}.${element.className} "${element.textContent.trim().slice(0, 40)}"`;
+        if ((left < 0 || right > innerWidth + 0.5) && !scrolls(element.parentElement.closest(`${part} *`))) {
+            faults.push(`${name} goes from ${left} to ${right} px`);
+        }
+        const hasText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+        const written = ["::before", "::after"].filter((pseudo) => /\S/.test(getComputedStyle(element, pseudo).content.replace(/^(none|normal|"")$/, "")));
+        for (const pseudo of [...(hasText ? [null] : []), ...written]) {
+            const found = contrast(element, pseudo);
+            if (found < 4.5) {
+                faults.push(`${name}${pseudo ?? ""} has a contrast of ${found.toFixed(2)}`);
+            }
+        }
+    }
+    if (document.documentElement.scrollWidth > innerWidth) {
+        faults.push(`the page is ${document.documentElement.scrollWidth} px wide`);
+    }
+    return faults;
+}
+
+// Looks at a part of the page on a phone and on a desk, by day and by night.
+async function look(name, part) {
+    const faults = [];
+    for (const [theme, scheme] of [["navy", "dark"], ["light", "light"]]) {
+        await send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
+        await until(`document.documentElement.classList.contains('${theme}')`, `the theme ${theme}`);
+        for (const width of [400, 1280]) {
+            await send("Emulation.setDeviceMetricsOverride", { width, height: 800, deviceScaleFactor: 1, mobile: width === 400 });
+            // What slides arrives; the cursor goes on blinking.
+            await page("document.getAnimations().filter(({ effect }) => effect.getComputedTiming().endTime < Infinity).forEach((slide) => slide.finish())");
+            faults.push(...(await page(`(${faultsOf})('${part}')`)).map((fault) => `at ${width} px, ${theme}: ${fault}`));
+            await shot(`${name}-${width}-${theme}`, part);
+        }
+    }
+    await send("Emulation.clearDeviceMetricsOverride");
+    await send("Emulation.setEmulatedMedia", { features: [] });
+    assert.deepEqual(faults, [], name);
 }
 
 const kernel = (body) =>
@@ -144,7 +231,7 @@ try {
     await click("Stop watching");
     const name = await page(`${stepper(".registers .bar select")}.selectedOptions[0].textContent`);
     assert.match(name, /^%\S+ – /, "registers are offered by name and place");
-    await shot("registers");
+    await look("registers", "section.playground");
 
     // One size of the problem: its counts, and the server's word on one that it does not take.
     const resize = (n) => page(`(() => { const exact = ${PANEL}.querySelector('.problem input[type=number]'); exact.value = ${n}; exact.dispatchEvent(new Event('input')); })()`);
@@ -181,7 +268,7 @@ try {
         assert.match(await focus(), /cm-content/);
         await page(`${PANEL}.querySelector('[aria-pressed]').click()`);
         await until(`${PANEL}.querySelector('.cm-changedLine, .cm-deletedChunk')`, "the changes");
-        await shot("found");
+        await look("found", "section.playground");
         await page(`${PANEL}.querySelector('[aria-pressed]').click()`);
 
         await write(kernel("if (i < n) c[i] = a[i] + b[i]"));
@@ -191,16 +278,16 @@ try {
         await write(kernel("for (volatile unsigned k = 0; k < 2; ) if (i < n) c[i] = a[i] + b[i];"));
         await press("Enter", 13, CONTROL);
         await until(`${PANEL}.querySelector('.result').innerText.startsWith('Running')`, "an endless run");
-        await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Cancel').click()`);
+        await push("Cancel");
         await until(`${PANEL}.querySelector('.verdict')?.innerText.includes('Cancelled')`, "the end of a cancelled run");
     }
 
     // The exercise: a hint, wrong, a finding at its line, right; the text stays here.
     const solve = "document.querySelector('button.solve')";
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    await push("Close");
     await page(`${solve}.click()`);
     await until(`${PANEL}?.querySelector('.cm-content')`, "the exercise's editor");
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Hint 1 of 3').click()`);
+    await push("Hint 1 of 3");
     assert.match(await page(`${PANEL}.querySelector('.hints').innerText`), /257 elements/);
     if (!process.env.NO_COMPILER) {
         await run("Not yet");
@@ -208,22 +295,23 @@ try {
         await run("Not yet");
         assert.match(await page(`${PANEL}.querySelector('.parts .error').innerText`), /clean 0\/2 .*out-of-bounds/);
         assert.ok(await page(`${PANEL}.querySelector('.cm-lint-marker-error') !== null`), "the finding's line is marked");
-        await shot("exercise-wrong");
+        await look("exercise-wrong", "section.playground");
         await write(kernel("if (i < n) c[i] = a[i] + b[i];"));
         await run("Passed");
         assert.ok(await page(`${PANEL}.querySelector('figure.trace svg') !== null`), "the case is drawn");
-        await shot("exercise");
+        await look("exercise-right", "section.playground");
     }
     await write("// my answer\n");
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    await push("Close");
     await send("Page.reload");
     await until(`document.readyState === 'complete' && ${solve}`, "the exercise again");
     await page(`${solve}.click()`);
     await until(`${PANEL}?.querySelector('.cm-content')`, "the exercise's editor again");
     assert.match(await page(`${PANEL}.querySelector('.cm-content').innerText`), /my answer/);
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Save').click()`);
+    await push("Save");
     await until(`${PANEL}.querySelector('.result').innerText.startsWith('Saved in')`, "the file");
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    assert.equal(await page("Object.keys(localStorage).find((key) => key.includes('exercise.cu')) ?? null"), null, "only the file has it now");
+    await push("Close");
 
     // A page is read once its end was seen, or when the reader says so; the sidebar shows it.
     await page("document.querySelector('nav.onward').scrollIntoView()");
@@ -234,6 +322,10 @@ try {
     await page("document.querySelector('nav.onward input').click()");
     await send("Page.reload");
     await until(`document.readyState === 'complete' && document.querySelector('.sidebar .chapter a.read')`, "the mark after a reload");
+    assert.ok(await page("document.querySelector('.map a.read') !== null"), "the map shows it too");
+    await look("map", ".map");
+    await page("document.querySelector('#mdbook-sidebar-toggle[aria-expanded=false]')?.click()");
+    await look("sidebar", ".sidebar .chapter");
 
     // A reload keeps the text, a reset brings the original back.
     await send("Page.reload");
@@ -241,7 +333,7 @@ try {
     await page("document.querySelector('figcaption button.edit').click()");
     await until(`${PANEL}?.querySelector('.cm-content')`, "the editor again");
     assert.ok(!(await page(`${PANEL}.querySelector('.cm-content').innerText`)).includes("Vector addition"));
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Reset').click()`);
+    await push("Reset");
     assert.ok((await page(`${PANEL}.querySelector('.cm-content').innerText`)).includes("Vector addition"));
 
     // A phone has no second scrollbar, and paper no editor.
@@ -271,7 +363,7 @@ try {
     await page("window.dispatchEvent(new Event('afterprint'))");
     assert.deepEqual(await page(looks), [false, false, true]);
 
-    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    await push("Close");
     assert.equal(await page(`${PANEL} === null`), true);
     assert.deepEqual(complaints, []);
     console.log("no complaints");

@@ -61,7 +61,7 @@ impl Served {
         fs::write(
             root.join("pages/one.md"),
             format!(
-                "# One\n\n*You know: nothing.*\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n\n{ASKING}\n\
+                "# One\n\n*You know: nothing.*\n\nbefore\n\n{{{{#routes}}}}\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n\n{ASKING}\n\
                  ### Exercise: add {{#exercise-guard}}\n\nTo do:\n\n```cpp\nthe skeleton\n```\n"
             ),
         )
