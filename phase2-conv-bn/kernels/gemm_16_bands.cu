@@ -51,9 +51,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     auto a_tiles = reinterpret_cast<float (*)[BK][BM + PAD]>(shared);            // [stage][i][row]
     auto b_tiles = reinterpret_cast<float (*)[BK][BN + PAD]>(a_tiles + STAGES);  // [stage][i][column]
     // Tiles are numbered in bands of BAND rows of tiles: down, then across.
-    int block = blockIdx.y * gridDim.x + blockIdx.x, across = n / BN, in_band = block % (BAND * across);
-    int top = block / (BAND * across) * BAND;
-    int height = min(BAND, m / BM - top);  // of the last band
+    int block = blockIdx.y * gridDim.x + blockIdx.x;
+    int in_band = block % (BAND * gridDim.x);
+    int top = block / (BAND * gridDim.x) * BAND;
+    int height = min(BAND, (int)gridDim.y - top);  // of the last band
     int first_row = (top + in_band % height) * BM;
     int first_column = in_band / height * BN;
     int warp = threadIdx.x / 32;
@@ -130,7 +131,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
         for (int s = 0; s < TN; s += 4) {
             int column = first_column + x + s / 4 * (WN / 2);
-            store_sums(c + (size_t)row * n + column, &sums[r][s]);
+            // Half of them are freed as by store_sums: to free all would take registers that are not there.
+            float4 four = make_float4(sums[r][s] + 0.0f, sums[r][s + 1], sums[r][s + 2] + 0.0f, sums[r][s + 3]);
+            store4(c + (size_t)row * n + column, four);
         }
     }
 }

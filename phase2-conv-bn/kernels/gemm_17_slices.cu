@@ -57,9 +57,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     auto a_tiles = reinterpret_cast<float (*)[BK][BM + PAD]>(shared);            // [stage][i][row]
     auto b_tiles = reinterpret_cast<float (*)[BK][BN + PAD]>(a_tiles + STAGES);  // [stage][i][column]
     // Tiles are numbered in bands of BAND rows of tiles: down, then across.
-    int block = blockIdx.y * gridDim.x + blockIdx.x, across = n / BN, in_band = block % (BAND * across);
-    int top = block / (BAND * across) * BAND;
-    int height = min(BAND, m / BM - top);  // of the last band
+    int block = blockIdx.y * gridDim.x + blockIdx.x;
+    int in_band = block % (BAND * gridDim.x);
+    int top = block / (BAND * gridDim.x) * BAND;
+    int height = min(BAND, (int)gridDim.y - top);  // of the last band
     int first_row = (top + in_band % height) * BM;
     int first_column = in_band / height * BN;
     int slice = threadIdx.x / (THREADS / SLICES);
