@@ -4,18 +4,135 @@
 //     block 1   A 1 ■ ■ ■ ■      (multicast): two thirds of step 10's bytes come from L2
 //
 // Clusters take their tiles in bands, down the columns of a band: those that run together share rows and columns in L2.
+//
 // Limited by sizes that this tile does not fit.
 // nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
-#include "gemm_shapes.cuh"
+#include "boxes.cuh"
 
-template <class Type>
-struct Large {
-    using Element = Type;
-    static constexpr int BM = 128, BN = 256;       // rows and columns of C per block
-    static constexpr int CONSUMERS = 2;
-    static constexpr int STAGES = 3, OUT_BOXES = 4;
-    static constexpr int ROWS = 2, COLUMNS = 1, SLICES = 1;  // of a cluster
-};
+constexpr int BM = 128, BN = 256;  // rows and columns of C per block
+constexpr int CLUSTER = 2, BAND = 8;  // blocks of a cluster, one below the other, and clusters of a band
+constexpr int PART = BN / CLUSTER, ALL = (1 << CLUSTER) - 1;  // columns of B's tile that a block fetches, for a bit per block
+constexpr int CONSUMERS = BM / 64;
+constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS;
+constexpr int STAGES = 3;          // tiles of each matrix in shared memory
+constexpr int A_BYTES = BM * ROW_BYTES, STAGE_BYTES = A_BYTES + BN * ROW_BYTES;
+constexpr int OUT = STAGES * STAGE_BYTES, OUT_BYTES = BN / 64 * BOX_BYTES;  // boxes of C, per consumer
+constexpr int BARRIERS = OUT + CONSUMERS * OUT_BYTES, SHARED = BARRIERS + 2 * STAGES * 8;
 
-GEMM_SHAPE_KERNELS(Large, F16, f16, )
-GEMM_SHAPE_KERNELS(Large, BF16, bf16, )
+// ANCHOR: copy
+// Asks for A's tile of a step and a part of B's, which goes to both blocks; STAGE_BYTES arrive at the `barrier` of each.
+template <Layout LAYOUT>
+__device__ void copy_step(const TensorMap &a, const TensorMap &b, unsigned tiles, unsigned barrier, int step, int first_row, int first_column) {
+    int part = cluster_rank() * PART;
+    barrier_expect(barrier, STAGE_BYTES);
+    copy_box_to(0, tiles, a, step * BK, first_row, barrier);
+    if (LAYOUT == TRANSPOSED) {
+        copy_box_to<true>(ALL, tiles + A_BYTES + part * ROW_BYTES, b, step * BK, first_column + part, barrier);
+    } else {
+        for (int box = part / 64; box < (part + PART) / 64; box++) {
+            copy_box_to<true>(ALL, tiles + A_BYTES + box * BOX_BYTES, b, first_column + box * 64, step * BK, barrier);
+        }
+    }
+}
+// ANCHOR_END: copy
+
+// ANCHOR: store
+// A consumer's 64 rows of C to its boxes, which the copy engine stores.
+template <class Out>
+__device__ inline void store_rows(const TensorMap &c, const Epilogue &epilogue, float (&sums)[BN / 2], unsigned boxes, int first_row,
+                           int first_column, int m, int n) {
+    int barrier = threadIdx.x / GROUP_THREADS, thread = threadIdx.x % GROUP_THREADS;
+    if (thread == 0) {
+        stores_read<0>();
+    }
+    sync_warps(barrier, GROUP_THREADS);  // the boxes are free
+    finish<Out, true>(epilogue, sums, SumPlace(first_row + thread / 32 * 16, first_column), m, n);
+#pragma unroll
+    for (int box = 0; box < BN / 64; box++) {
+        write_box<Out>(boxes + box * BOX_BYTES, sums + box * 32);
+    }
+    fence_async_proxy();
+    sync_warps(barrier, GROUP_THREADS);  // the boxes are complete
+    if (thread == 0) {
+        for (int box = 0; box < BN / 64; box++) {
+            store_box(c, first_column + box * 64, first_row, boxes + box * BOX_BYTES);
+        }
+        stores_commit();
+    }
+}
+// ANCHOR_END: store
+
+// ANCHOR: bands
+// The first row and column of a block's part of a cluster's tile, of `down` × `across`.
+__device__ int2 place_of(int tile, int down, int across) {
+    int band = tile / (BAND * across), above = band * BAND, height = min(BAND, down - above), at = tile % (BAND * across);
+    return make_int2(((above + at % height) * CLUSTER + cluster_rank()) * BM, at / height * BN);
+}
+// ANCHOR_END: bands
+
+// ANCHOR: kernel
+template <class Element, Layout LAYOUT>
+__device__ void gemm(const TensorMap &a, const TensorMap &b, const TensorMap &c, int m, int n, int k, const Epilogue &epilogue) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned shared = shared_address(memory), full = shared + BARRIERS, empty = full + STAGES * 8;
+    int across = (n + BN - 1) / BN, down = (m + CLUSTER * BM - 1) / (CLUSTER * BM), steps = (k + BK - 1) / BK;
+    int tiles = down * across;
+    launch_dependents();
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; stage++) {
+            barrier_init(full + stage * 8, 1);
+            barrier_init(empty + stage * 8, CLUSTER * CONSUMERS * 4);  // a warp each
+        }
+        fence_barrier_init();
+    }
+    cluster_sync();  // the barriers of both blocks are ready
+    wait_for_launches_before();
+
+    unsigned use = 0;
+    if (threadIdx.x < GROUP_THREADS) {
+        give_registers_back<40>();
+        for (int tile = blockIdx.x / CLUSTER; threadIdx.x == 0 && tile < tiles; tile += gridDim.x / CLUSTER) {
+            int2 first = place_of(tile, down, across);
+            for (int step = 0; step < steps; step++, use++) {
+                int stage = use % STAGES;
+                barrier_wait(empty + stage * 8, use / STAGES % 2 ^ 1);  // at once the first time
+                copy_step<LAYOUT>(a, b, shared + stage * STAGE_BYTES, full + stage * 8, step, first.x, first.y);
+            }
+        }
+    } else {
+        take_registers<232>();
+        int consumer = threadIdx.x / GROUP_THREADS - 1;
+        auto release = [&](unsigned use) {
+            if (threadIdx.x % 32 < CLUSTER) {  // a lane for each block, since both fill a part of the stage
+                barrier_arrive_at(empty + use % STAGES * 8, threadIdx.x % 32);
+            }
+        };
+        for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+            int2 first = place_of(tile, down, across);
+            float sums[BN / 2] = {};
+            for (int step = 0; step < steps; step++, use++) {
+                int stage = use % STAGES;
+                unsigned a_tile = shared + stage * STAGE_BYTES, b_tile = a_tile + A_BYTES;
+                barrier_wait(full + stage * 8, use / STAGES % 2);
+                wgmma_fence();
+                multiply<Element, LAYOUT>(sums, a_tile + consumer * 64 * ROW_BYTES, b_tile);
+                wgmma_commit();
+                if (step > 0) {
+                    wgmma_wait<1>();  // the products of the step before are complete
+                    release(use - 1);
+                }
+            }
+            wgmma_wait<0>();
+            release(use - 1);
+            store_rows<Element>(c, epilogue, sums, shared + OUT + consumer * OUT_BYTES, first.x + consumer * 64, first.y, m, n);
+        }
+        if (threadIdx.x % GROUP_THREADS == 0) {
+            stores_read<0>();  // shared memory lasts as long as the block
+        }
+    }
+    __syncwarp();
+    cluster_sync();  // no block leaves while another may still arrive at its barriers
+}
+// ANCHOR_END: kernel
+
+GEMM_KERNELS(GEMM_BOX_KERNEL, (THREADS, 1) __cluster_dims__(CLUSTER), gemm)

@@ -84,18 +84,19 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Reads a file with one tile: `BM`, `BN`, `THREADS` and, if present, `BK`, `STAGES` and the dynamic memory `SHARED`.
+    /// Reads a file with one tile: `BM`, `BN`, `THREADS` and, if present, `BK`, `STAGES`, the dynamic memory `SHARED`, the blocks
+    /// of a `CLUSTER`, one below the other, and the bytes of a row of tiles and boxes, `ROW_BYTES`.
     pub(crate) fn of_file(module: &Module) -> Result<Geometry> {
         let find = |name: &str| module.find_constant(name).map(|_| module.constant(name)).transpose();
         Ok(Geometry {
             tile: [module.constant("BM")?, module.constant("BN")?],
             threads: module.constant("THREADS")? as u32,
             shared_bytes: find("SHARED")?.unwrap_or(0) as u32,
-            cluster: [1, 1],
+            cluster: [find("CLUSTER")?.unwrap_or(1), 1],
             slices: 1,
             stages: find("STAGES")?.unwrap_or(1),
             along_k: find("BK")?,
-            out_row: 0,
+            out_row: find("ROW_BYTES")?.unwrap_or(0),
         })
     }
 
@@ -222,6 +223,21 @@ pub(crate) struct LoadedTile<Kind> {
 }
 
 impl<Kind: Copy + PartialEq> LoadedTile<Kind> {
+    /// The kernels of a tile with these sizes.
+    fn load(
+        device: &Device,
+        module: &Module,
+        shape: TileShape,
+        geometry: Geometry,
+        kinds: &[Kind],
+        name: impl Fn(Kind) -> String,
+    ) -> Result<LoadedTile<Kind>> {
+        let kernels = Kernels::load(module, kinds.iter().copied(), |kind| name(kind) + shape.suffix)?;
+        let all = kernels.0.iter().map(|(_, kernel)| kernel);
+        let blocks_each = geometry.blocks_each(device.properties(), all);
+        Ok(LoadedTile { shape, geometry, kernels, blocks_each })
+    }
+
     /// The kernel of this kind.
     pub(crate) fn kernel(&self, kind: Kind) -> Result<&Kernel> {
         let kernel = self.kernels.get(kind);
@@ -260,12 +276,20 @@ impl<Kind: Copy + PartialEq> Tiles<Kind> {
     ) -> Result<Tiles<Kind>> {
         let load = |&shape: &TileShape| {
             let geometry = Geometry::of_shape(module, &shape, class)?;
-            let kernels = Kernels::load(module, kinds.iter().copied(), |kind| name(kind) + shape.suffix)?;
-            let all = kernels.0.iter().map(|(_, kernel)| kernel);
-            let blocks_each = geometry.blocks_each(device.properties(), all);
-            Ok(LoadedTile { shape, geometry, kernels, blocks_each })
+            LoadedTile::load(device, module, shape, geometry, kinds, &name)
         };
         Ok(Tiles { tiles: shapes.iter().map(load).collect::<Result<_>>()?, processors: processors(device) })
+    }
+
+    /// The only tile of a file.
+    pub(crate) fn of_file(
+        device: &Device,
+        module: &Module,
+        kinds: &[Kind],
+        name: impl Fn(Kind) -> String,
+    ) -> Result<Tiles<Kind>> {
+        let tile = LoadedTile::load(device, module, TileShape::new("", ""), Geometry::of_file(module)?, kinds, name)?;
+        Ok(Tiles { tiles: vec![tile], processors: processors(device) })
     }
 
     /// The tiles of both.

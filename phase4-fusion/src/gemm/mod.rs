@@ -91,9 +91,10 @@ pub enum Tiling {
     Rows,
     /// The same, with A and B as tensor maps.
     Maps,
+    /// The same with C as a tensor map too, and a persistent grid.
+    Persistent,
     /// The same by the main loop of `gemm_hopper.cuh`: the shapes of tile that it chooses from by the size of the product, and
-    /// the types of its kernels. The grid is persistent, and C is a tensor map too; or slices share a tile, and each writes its
-    /// part of it.
+    /// the types of its kernels. Or slices share a tile, and each writes its part of C, which is no tensor map.
     Shapes(&'static [TileShape], &'static [Precision]),
 }
 
@@ -102,7 +103,7 @@ impl Tiling {
     pub fn precisions(self) -> &'static [Precision] {
         match self {
             Tiling::Shapes(_, precisions) => precisions,
-            Tiling::Fragments | Tiling::Any | Tiling::Rows | Tiling::Maps => Precision::HALVES,
+            Tiling::Fragments | Tiling::Any | Tiling::Rows | Tiling::Maps | Tiling::Persistent => Precision::HALVES,
         }
     }
 }
@@ -128,6 +129,7 @@ impl ladder::Method for Tiling {
                 let class = precisions[0].class();
                 Tiles::Chosen(tile::Tiles::load(device, &module, shapes, class, &kinds, tiles::name)?)
             }
+            Tiling::Persistent => Tiles::Chosen(tile::Tiles::of_file(device, &module, &kinds, tiles::name)?),
             Tiling::Maps => one(Some(module.constant("BK")?))?,
             Tiling::Fragments | Tiling::Any | Tiling::Rows => one(None)?,
         };
@@ -385,7 +387,7 @@ impl Gemm {
         if plan.blocks == 0 {
             return Ok(());
         }
-        let dependent = matches!(self.method, Tiling::Shapes(..));
+        let dependent = matches!(self.method, Tiling::Persistent | Tiling::Shapes(..));
         let operands = Operands { stream, a, b, layout, epilogue, size, dependent };
         with_types!(precision, A, C => operands.launch::<A, C>(&plan, c))
     }
@@ -416,16 +418,16 @@ impl Gemm {
                 Some("its fragments have no edge: M, N and K must be multiples of 16".to_owned())
             }
             Tiling::Fragments => None,
-            Tiling::Rows | Tiling::Maps | Tiling::Shapes(..) if !inputs => {
+            Tiling::Rows | Tiling::Maps | Tiling::Persistent | Tiling::Shapes(..) if !inputs => {
                 Some("rows of A and B must begin at multiples of 16 bytes".to_owned())
             }
-            Tiling::Shapes(..) if !whole_rows(n, precision.output()) => {
+            Tiling::Persistent | Tiling::Shapes(..) if !whole_rows(n, precision.output()) => {
                 Some("rows of C must begin at multiples of 16 bytes".to_owned())
             }
-            Tiling::Maps | Tiling::Shapes(..) if k == 0 => {
+            Tiling::Maps | Tiling::Persistent | Tiling::Shapes(..) if k == 0 => {
                 Some("a tensor map has no dimension of 0, so K must be more".to_owned())
             }
-            Tiling::Rows | Tiling::Maps | Tiling::Shapes(..) => None,
+            Tiling::Rows | Tiling::Maps | Tiling::Persistent | Tiling::Shapes(..) => None,
         }
     }
 

@@ -14,7 +14,9 @@ use common::prelude::*;
 use common::ptx_sim::FaultKind;
 use common::reference::{self, TensorGemm};
 use common::testing::planted::{self, here};
-use phase4_fusion::gemm::{Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tuned};
+use phase4_fusion::gemm::{
+    Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tiling, Tuned,
+};
 
 /// M, N, K.
 type Size = [usize; 3];
@@ -281,6 +283,19 @@ device_test! {
         Ok(())
     }
 
+    /// Blocks of a grid that stays, with more tiles than there are blocks: ragged, and whole.
+    fn every_persistent_step_is_right_with_several_tiles_per_block(device) {
+        for step in LADDER.iter().filter(|step| matches!(step.method, Tiling::Persistent)) {
+            let Some(gemm) = here(&device, step.load(&device))? else { continue };
+            for (at, size) in [[1040, 264, 72], [256, 512, 64]].into_iter().enumerate() {
+                for (precision, layout) in [(Precision::F16, Layout::Transposed), (Precision::Bf16, Layout::RowMajor)] {
+                    must_be_right(&device, &gemm, &Case::new(size, precision, layout, AFTER[5 + at]))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Checks each alone, so that a wrong one cannot hide behind the order of the others.
     fn every_epilogue_is_right_in_every_kernel(device) {
         for step in LADDER {
@@ -349,7 +364,7 @@ const IN_FLIGHT: Option<&[FaultKind]> =
 const RELEASED_EARLY: Option<&[FaultKind]> =
     Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace, FaultKind::Deadlock]);
 
-const PLANTED: [Planted; 24] = [
+const PLANTED: [Planted; 27] = [
     // B's fragment is not where its step along K is.
     (1, "b + (size_t)column * k + i,", "b + (size_t)column * k,", None),
     // Warps beyond the last column.
@@ -410,11 +425,17 @@ const PLANTED: [Planted; 24] = [
     // Half of the warps that read a stage.
     (9, "CONSUMERS * 4);  // a warp each", "CONSUMERS * 2);  // a warp each", RELEASED_EARLY),
     // What C's boxes hold may not be seen by the copy engine.
-    (10, "        fence_async_proxy();\n", "", Some(&[FaultKind::MissingProxyFence])),
+    (10, "    fence_async_proxy();\n", "", Some(&[FaultKind::MissingProxyFence])),
+    // The boxes are overwritten while the copy engine still reads them.
+    (10, "        stores_read<0>();\n    }\n    sync_warps", "    }\n    sync_warps", Some(&[FaultKind::CopyInFlight])),
+    // The last stage of a tile is never given back.
+    (10, "            release(use - 1);\n            store", "            store", Some(&[FaultKind::Deadlock])),
+    // The warps of one block only.
+    (11, "CLUSTER * CONSUMERS * 4);", "CONSUMERS * 4);", RELEASED_EARLY),
     // The blocks of a cluster leave one by one.
     (
         11,
-        "        cluster_sync();  // no block leaves while another may still arrive at its barriers, or read its sums\n",
+        "    cluster_sync();  // no block leaves while another may still arrive at its barriers\n",
         "",
         Some(&[FaultKind::BlockExit]),
     ),
@@ -438,25 +459,31 @@ fn is_found(&(number, right, wrong, kinds): &Planted) {
     let device = common::private::sim_for_test();
     let step = &LADDER[number - 1];
     let gemm = step.with_source(planted::planted(&step.source, right, wrong)).load(&device).unwrap();
-    // One that goes round the ring of stages more than once, then all others.
+    // One that goes round the ring of stages more than once.
     let after = AFTER[1];
     let long = Layout::ALL.map(|layout| Case::new([144, 144, 400], Precision::F16, layout, after));
-    let mut cases = long.into_iter().chain(cases()).filter(|case| takes(step.number, case.size, case.layout));
-    let found = cases.find_map(|case| match case.check(&device, &gemm) {
-        Ok(Ok(_)) => None,
-        Ok(Err(_)) => Some(Vec::new()),
-        Err(Error::Fault { fault, .. }) => Some(vec![fault.kind]),
-        Err(Error::Findings { findings, .. }) => Some(findings.iter().map(|finding| finding.kind).collect()),
-        Err(other) => panic!("step {number}: {other}"),
+    // Then one with several tiles per block, for the steps whose grid stays.
+    let several = (number >= 10).then(|| Case::new([1040, 264, 72], Precision::F16, Layout::Transposed, after));
+    let mut cases =
+        long.into_iter().chain(several).chain(cases()).filter(|case| takes(step.number, case.size, case.layout));
+    let mut found = Vec::new();
+    let is_expected = cases.any(|case| {
+        let of_case = match case.check(&device, &gemm) {
+            Ok(Ok(_)) => return false,
+            Ok(Err(_)) => Vec::new(),
+            Err(Error::Fault { fault, .. }) => vec![fault.kind],
+            Err(Error::Findings { findings, .. }) => findings.iter().map(|finding| finding.kind).collect(),
+            Err(other) => panic!("step {number}: {other}"),
+        };
+        let expected = kinds.is_none_or(|kinds| of_case.iter().any(|kind| kinds.contains(kind)));
+        found.push(of_case);
+        expected
     });
-    let Some(found) = found else { panic!("step {number}: `{wrong}` in place of `{right}` passes") };
-    if let Some(kinds) = kinds {
-        let expected = found.iter().any(|kind| kinds.contains(kind));
-        assert!(
-            expected,
-            "step {number}: `{wrong}` in place of `{right}` is found as {found:?}, not as one of {kinds:?}"
-        );
-    }
+    assert!(!found.is_empty(), "step {number}: `{wrong}` in place of `{right}` passes");
+    assert!(
+        is_expected,
+        "step {number}: `{wrong}` in place of `{right}` is found as {found:?}, not as one of {kinds:?}"
+    );
 }
 
 /// Padding and the swizzle serve every load of a matrix in one wavefront per 8 rows; with neither there are conflicts. Predicted by

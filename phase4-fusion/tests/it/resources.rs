@@ -87,7 +87,7 @@ fn a_block_of_the_last_steps_has_the_multiprocessor_to_itself() {
         let rows = kept.iter().filter(|row| row.text(columns::STEP).unwrap() == step);
         rows.map(|row| row.number(BLOCKS).unwrap()).collect()
     };
-    for step in gemm::LADDER.iter().filter(|step| matches!(step.method, Tiling::Shapes(..))) {
+    for step in gemm::LADDER.iter().filter(|step| matches!(step.method, Tiling::Persistent | Tiling::Shapes(..))) {
         let blocks = blocks(&step.title());
         assert!(!blocks.is_empty() && blocks.iter().all(|blocks| *blocks == Some(1.0)), "{}: {blocks:?}", step.title());
     }

@@ -1,4 +1,4 @@
-// The sum begins with the last rank: the same bits on all ranks, but others than in their order.
+// Adds the ranks backwards: every rank gets the same bits, but not those of the order 0, 1, 2, …
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

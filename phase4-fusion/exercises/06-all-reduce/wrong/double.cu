@@ -1,4 +1,4 @@
-// The sum is a double, rounded once at the end: other bits than a sum of floats.
+// Adds in double and rounds once at the end, which gives other bits than adding floats.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

@@ -1,4 +1,4 @@
-// A peer's array is taken to have n quads, not n floats.
+// Treats a peer's array as n quads, not n floats.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

@@ -1,4 +1,4 @@
-// Right values, but the sum is in memory: each peer's array is added to what was stored before.
+// Right values, but the sum is kept in memory: each addition loads it and stores it again.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

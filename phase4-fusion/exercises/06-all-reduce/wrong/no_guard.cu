@@ -1,4 +1,4 @@
-// Threads beyond the last quad add, too: into the next rank's result.
+// Threads past the last quad add too, into the next rank's result.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

@@ -1,4 +1,4 @@
-// Each rank begins with its own array: right sums, but in another order on each rank.
+// Each rank begins with its own array, so the order differs from rank to rank.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

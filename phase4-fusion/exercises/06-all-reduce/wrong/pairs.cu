@@ -1,4 +1,4 @@
-// Right values, but in pairs of 8 bytes.
+// Right values, but 8 bytes at a time.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

@@ -1,4 +1,4 @@
-// The ranks are added in pairs, and the pairs to each other.
+// Adds the ranks in pairs, then the pairs.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

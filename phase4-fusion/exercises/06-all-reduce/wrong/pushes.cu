@@ -1,4 +1,4 @@
-// Each rank adds its own array to those of all by atomics, which begin with what lies there, in any order.
+// Each rank adds its own array to every result by atomics, on top of whatever was there, in any order.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;

@@ -1,4 +1,4 @@
-// Right, but a float at a time: four times the loads.
+// Right values, but one float at a time: four times the loads.
 
 extern "C" __global__ void all_reduce(const float *in, float *out, unsigned ranks, unsigned n) {
     unsigned quad = blockIdx.x * 256 + threadIdx.x, quads = n / 4, rank = blockIdx.y;
