@@ -23,6 +23,7 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it is what checks every commit"), &["cargo test --workspace", "cargo clippy", "cargo fmt"]),
     (Tests, &["cargo test"]),
     (Elsewhere("since it builds: the checks of every commit do the like"), &["cargo build"]),
+    (Elsewhere("since it needs a GPU and PyTorch"), &["python3 phase5-bench/elsewhere/*"]),
     (
         Elsewhere("since it changes what is installed"),
         &["cargo install", "python3", "pip", "brew", ".venv/bin/pip", ". .venv/bin/activate"],
@@ -34,8 +35,11 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it needs the memory of a GPU"), &["tensor-parallel --config production"]),
     (Elsewhere("since it needs a network's published weights"), &["--weights"]),
     (Elsewhere("since it needs ImageNet's validation set"), &["evaluate"]),
-    (Elsewhere("since it needs the CUDA toolkit"), &["nvcc", "./vector_add", "ptxas", "cuobjdump", "nvdisasm"]),
-    (Elsewhere("since it needs a GPU and NVIDIA's profilers"), &["ncu", "nsys", "compute-sanitizer"]),
+    (
+        Elsewhere("since it needs the CUDA toolkit"),
+        &["nvcc", "./vector_add", "./matmul_cute", "./broken", "ptxas", "cuobjdump", "nvdisasm"],
+    ),
+    (Elsewhere("since it needs a GPU and NVIDIA's tools"), &["ncu", "nsys", "compute-sanitizer", "cuda-gdb"]),
     (
         Elsewhere("since it needs a cluster"),
         &["torchrun", "mpirun", "srun", "export WARP_RANK_TIMEOUT=60", "export NCCL_DEBUG=WARN"],

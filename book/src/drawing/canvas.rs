@@ -286,6 +286,12 @@ impl Canvas {
         self.text((area.middle(), area.centre() + TEXT * 0.35), Style::MIDDLE, text);
     }
 
+    /// An entry of a legend: a look and what it means. The position is where its baseline begins.
+    pub fn key(&mut self, (x, y): (f64, f64), look: Look, text: &str) {
+        self.area(Area::new(x, y - 11.0, 20.0, 14.0), look);
+        self.text((x + 26.0, y), Style::START, text);
+    }
+
     /// A line of text; the position is that of its baseline.
     pub fn text(&mut self, (x, y): (f64, f64), style: Style, text: &str) {
         let anchor = match style.anchor {

@@ -6,11 +6,16 @@
 pub mod canvas;
 pub mod plot;
 
+mod all_reduce_ways;
 mod attention_blocks;
+mod attention_scores;
+mod clip_stages;
 mod device;
 mod halo;
 mod im2col;
+mod mbarrier_life;
 mod memory;
+mod merge_path;
 mod models;
 mod online_softmax;
 mod register_tile;
@@ -19,12 +24,15 @@ mod streams;
 mod threads;
 mod tile_along_k;
 mod unet;
+mod warp_lanes;
 mod warp_tiles;
+mod waves;
 mod winograd;
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use crate::{
@@ -84,16 +92,24 @@ pub const DRAWINGS: &[Drawing] = &[
     Drawing { name: "memory", draw: memory::draw },
     Drawing { name: "streams", draw: streams::draw },
     Drawing { name: "streams-measured", draw: streams::draw_measured },
+    Drawing { name: "warp-lanes", draw: warp_lanes::draw },
     Drawing { name: "tile-along-k", draw: tile_along_k::draw },
     Drawing { name: "register-tile", draw: register_tile::draw },
     Drawing { name: "warp-tiles", draw: warp_tiles::draw },
     Drawing { name: "halo", draw: halo::draw },
     Drawing { name: "im2col", draw: im2col::draw },
     Drawing { name: "winograd", draw: winograd::draw },
+    Drawing { name: "merge-path", draw: merge_path::draw },
+    Drawing { name: "attention-scores", draw: attention_scores::draw },
     Drawing { name: "online-softmax", draw: online_softmax::draw },
     Drawing { name: "attention-blocks", draw: attention_blocks::draw },
+    Drawing { name: "mbarrier-life", draw: mbarrier_life::draw },
+    Drawing { name: "waves", draw: waves::draw },
+    Drawing { name: "waves-slices", draw: waves::draw_slices },
     Drawing { name: "resnet18", draw: resnet18::draw },
     Drawing { name: "unet", draw: unet::draw },
+    Drawing { name: "clip-stages", draw: clip_stages::draw },
+    Drawing { name: "all-reduce-ways", draw: all_reduce_ways::draw },
 ];
 
 /// The drawing of this name.
@@ -108,7 +124,7 @@ pub fn picture(workspace: &Path, name: &str) -> Result<Picture, DrawingError> {
     (drawing.draw)(workspace)
 }
 
-/// The whole numbers that a kernel's source declares as `constexpr int NAME = 16, …`.
+/// Numbers that a source declares: `constexpr int NAME = 16, …` in a kernel, `const NAME: f64 = …` in Rust.
 struct Constants {
     path: PathBuf,
     source: String,
@@ -122,10 +138,23 @@ impl Constants {
         Ok(Constants { path, source })
     }
 
-    /// The number of this name.
+    /// The whole number of this name in a kernel's source.
     fn get(&self, name: &str) -> Result<usize, DrawingError> {
-        let declarations = self.source.lines().filter_map(|line| line.strip_prefix("constexpr int "));
-        let mut pairs = declarations
+        self.find(&["constexpr int ", "constexpr unsigned "], name)
+    }
+
+    /// The floating-point number of this name in a Rust source.
+    fn rate(&self, name: &str) -> Result<f64, DrawingError> {
+        self.find(&["const "], &format!("{name}: f64"))
+    }
+
+    /// The number of this name in a declaration that begins in one of these ways.
+    fn find<T: FromStr>(&self, beginnings: &[&str], name: &str) -> Result<T, DrawingError> {
+        let declared = |line| beginnings.iter().find_map(|beginning| str::strip_prefix(line, *beginning));
+        let mut pairs = self
+            .source
+            .lines()
+            .filter_map(declared)
             .filter_map(|line| line.split(';').next())
             .flat_map(|line| line.split(','))
             .filter_map(|pair| pair.split_once('='));

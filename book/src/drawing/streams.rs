@@ -45,9 +45,7 @@ fn units(operations: &[Operation]) -> usize {
 /// Squares that show the looks of the three engines.
 fn legend(canvas: &mut Canvas, y: f64) {
     for (at, (name, look)) in (0..).zip(ENGINES) {
-        let x = 60.0 + 110.0 * f64::from(at);
-        canvas.area(Area::new(x, y - 11.0, 20.0, 14.0), look);
-        canvas.text((x + 26.0, y), Style::START, name);
+        canvas.key((60.0 + 110.0 * f64::from(at), y), look, name);
     }
 }
 
