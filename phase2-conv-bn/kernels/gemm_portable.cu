@@ -1,5 +1,5 @@
 // GEMM for GPUs before compute capability 8.0, which have no cp.async: step 8 with both layouts of B and an epilogue.
-// run: gemm // trial: gemm_portable
+// run: gemm // trial: gemm
 #include "gemm.cuh"
 #include "vectors.cuh"
 

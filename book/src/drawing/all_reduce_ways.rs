@@ -62,7 +62,7 @@ fn cell(rank: usize, part: usize, y: f64) -> Area {
 /// Draws the GPUs after each step, the first row at `y`, and returns the lower edge of the last.
 fn steps(canvas: &mut Canvas, mut y: f64, down: f64, all: &[Vec<Transfer>]) -> f64 {
     let mut counts = [[1; RANKS]; RANKS];
-    row(canvas, y, "", &counts);
+    row(canvas, y, "0", &counts);
     for (at, transfers) in all.iter().enumerate() {
         for transfer in transfers {
             let (from, to) = (cell(transfer.from, transfer.part, y), cell(transfer.to, transfer.part, y + down));

@@ -69,7 +69,7 @@ mod tests {
         let of = |page: &str, file: &str| pictures(&pages, page, file);
         let found = of("/phase2/gemm-naive.html", "phase2-conv-bn/kernels/gemm_02_coalesced.cu");
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0][..4], ["trace", PTX, "--kernel", "gemm_nn"]);
+        assert_eq!(found[0][..4], ["trace", PTX, "--kernel", "gemm"]);
         assert!(of("/phase2/gemm-naive.html", "phase1-infra/kernels/01_vector_add.cu").is_empty());
         assert!(of("/../pages/phase2/gemm-naive.html", "phase2-conv-bn/kernels/gemm_02_coalesced.cu").is_empty());
     }
