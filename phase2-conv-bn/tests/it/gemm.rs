@@ -388,7 +388,7 @@ const PLANTED: [(usize, &str, &str); 25] = [
     // On the way back always the same column.
     (15, "r % 2 ? TN - 1 - there : there", "r % 2 ? TN - 1 : there"),
     // The last band is as high as the others.
-    (16, "int height = min(BAND, m / BM - top);", "int height = BAND;"),
+    (16, "int height = min(BAND, (int)gridDim.y - top);", "int height = BAND;"),
     // The sums are added before all are there.
     (17, "    __syncthreads();  // the sums of all slices are there\n", ""),
     // Both slices add up the first half.
