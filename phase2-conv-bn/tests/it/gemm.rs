@@ -151,7 +151,7 @@ fn cases_for(step: &Step) -> Vec<Case> {
     }
 }
 
-/// Those that compute more than A·B.
+/// Steps and kernels beside them that compute more than A·B.
 fn with_epilogues() -> impl Iterator<Item = &'static Step> {
     LADDER.iter().filter(|step| !PLAIN.contains(&step.number)).chain(OTHERS)
 }
