@@ -1,7 +1,8 @@
 //! Time that a page takes, by one rule: words of prose at 180 per minute, lines of code and rows of tables at 20, and for each
 //! exercise ten minutes and two for each line that its solution adds.
 //!
-//! Folded parts and pictures are not counted.
+//! Folded parts and pictures are not counted. An exercise in host code is a section whose id begins with `host-exercise-`: its first
+//! Rust code is the skeleton, and what is folded is the solution.
 
 use std::ops::Add;
 
@@ -14,6 +15,7 @@ const WORDS_PER_MINUTE: usize = 180;
 const LINES_PER_MINUTE: usize = 20;
 const MINUTES_PER_EXERCISE: usize = 10;
 const MINUTES_PER_LINE: usize = 2;
+const HOST_EXERCISE: &str = "host-exercise-";
 
 /// Parts of a page that take time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,18 +36,36 @@ impl Effort {
     pub fn of(page: &str, markdown: &str, exercises: &[&Exercise], workshop: &Workshop) -> Result<Effort, BookError> {
         let mut effort = Effort::default();
         let (mut folds, mut in_code, mut in_row) = (0, false, false);
+        // Of the exercise in host code whose section this is.
+        let mut host_skeleton: Option<String> = None;
         for (event, range) in Parser::new_ext(markdown, EXTENSIONS).into_offset_iter() {
             match event {
                 Event::Html(html) | Event::InlineHtml(html) => {
                     folds += html.matches("<details").count();
                     folds -= html.matches("</details").count().min(folds);
                 }
+                Event::Start(Tag::Heading { id, .. }) => {
+                    host_skeleton = id.filter(|id| id.starts_with(HOST_EXERCISE)).map(|_| String::new());
+                }
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) if &*language == "rust" => {
+                    in_code = folds == 0;
+                    let code = listing::text(page, &markdown[range], workshop)?;
+                    match &mut host_skeleton {
+                        Some(skeleton) if folds > 0 => effort.exercises += minutes(skeleton, &code),
+                        _ if folds > 0 => {}
+                        Some(skeleton) if skeleton.is_empty() => {
+                            effort.lines += code.lines().count();
+                            *skeleton = code;
+                        }
+                        _ => effort.lines += code.lines().count(),
+                    }
+                }
                 _ if folds > 0 => {}
                 Event::Start(Tag::CodeBlock(kind)) => {
                     in_code = true;
                     let block = &markdown[range];
                     effort.lines += match kind {
-                        CodeBlockKind::Fenced(_) => listing::lines(page, block, workshop)?,
+                        CodeBlockKind::Fenced(_) => listing::text(page, block, workshop)?.lines().count(),
                         CodeBlockKind::Indented => block.lines().count(),
                     };
                 }
@@ -116,6 +136,16 @@ mod tests {
         let effort = Effort::of("page.md", page, &[], &workshop).unwrap();
         assert_eq!(effort, Effort { words: 7, lines: 4, exercises: 0 });
         assert_eq!(Effort { words: 900, lines: 100, exercises: 15 }.minutes(), 25);
+    }
+
+    #[test]
+    fn an_exercise_in_host_code_is_what_its_section_says() {
+        let page = "# Page\n\n### Exercise {#host-exercise-one}\n\n```rust\nfn f() {\n}\n```\n\n\
+            <details><summary>A solution</summary>\n\n```rust\nfn f() {\n    a();\n    b();\n    c();\n}\n```\n\n</details>\n\n\
+            ## Next\n\n<details>\n\n```rust\nfn g() {}\n```\n\n</details>\n";
+        let workshop = Workshop { generators: &[], workspace: ".".into(), pages: "pages".into(), made: None };
+        let effort = Effort::of("page.md", page, &[], &workshop).unwrap();
+        assert_eq!(effort, Effort { words: 3, lines: 2, exercises: 20 });
     }
 
     #[test]

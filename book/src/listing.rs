@@ -67,19 +67,21 @@ struct Listing {
     numbers: Vec<Option<usize>>,
     /// Characters of the longest line.
     width: usize,
+    /// The code.
+    text: String,
 }
 
-/// Number of lines that a fenced block shows.
+/// Code of a fenced block, with what it includes.
 ///
 /// # Errors
 /// [`BookError::Read`].
-pub fn lines(page: &str, block: &str, workshop: &Workshop) -> Result<usize, BookError> {
-    Ok(numbered(page, block, workshop)?.numbers.len())
+pub fn text(page: &str, block: &str, workshop: &Workshop) -> Result<String, BookError> {
+    Ok(numbered(page, block, workshop)?.text)
 }
 
 /// Listing of a fenced block.
 fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Listing, BookError> {
-    let mut listing = Listing { parts: Vec::new(), numbers: Vec::new(), width: 0 };
+    let mut listing = Listing { parts: Vec::new(), numbers: Vec::new(), width: 0, text: String::new() };
     let folder = workshop.pages.strip_prefix(&workshop.workspace).map(slashed).unwrap_or_default();
     let inner = block.lines().skip(1);
     for line in inner.take_while(|line| !line.trim_start().starts_with("```")) {
@@ -90,6 +92,8 @@ fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Listing, Boo
         let file = wanted.and_then(|(file, anchor)| Some((resolve(&format!("{folder}/{page}"), file)?, anchor)));
         let Some((file, anchor)) = file else {
             listing.numbers.push(None);
+            listing.text += line;
+            listing.text.push('\n');
             listing.width = listing.width.max(line.chars().count());
             continue;
         };
@@ -97,6 +101,7 @@ fn numbered(page: &str, block: &str, workshop: &Workshop) -> Result<Listing, Boo
         let source = fs::read_to_string(&path).map_err(|source| BookError::Read { path, source })?;
         let lines = include::shown_lines(&source, anchor);
         listing.numbers.extend(lines.iter().map(|&(number, _)| Some(number)));
+        lines.iter().for_each(|(_, line)| listing.text.extend([line, "\n"]));
         listing.width = lines.iter().map(|(_, line)| line.chars().count()).fold(listing.width, usize::max);
         if let (Some(&(first, _)), Some(&(last, _))) = (lines.first(), lines.last()) {
             listing.parts.push(Part { file, source, first, last });

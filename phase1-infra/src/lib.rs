@@ -19,6 +19,7 @@
 //! | [`memory_model`] | `06_message.cu`, `07_swap.cu`, `08_last_block.cu` | when another thread sees what one wrote |
 //! | [`trials`] | | those of the memory model against what they have to compute, for whoever changes one |
 //! | [`occupancy`] | | a calculator: how many blocks of a kernel an SM holds |
+//! | [`host_exercises`] | | judges of the exercises in `examples/`: streams, a graph, a benchmark of one's own |
 //! | [`doctor`] | | what is installed here, and how to install the rest |
 //!
 //! There is also [`broken`], a gallery of twelve kernels with one bug each (`broken_NN_….cu`) and their repaired versions
@@ -35,6 +36,7 @@ use common::{Device, Error, Result};
 
 pub mod broken;
 pub mod doctor;
+pub mod host_exercises;
 pub mod memory_model;
 pub mod occupancy;
 pub mod step01_device_query;

@@ -48,6 +48,7 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it is no program of the course"), &["diff", "git"]),
     (Elsewhere("since it needs a folder of the reader's"), &["WARP_KERNELS=my-kernels"]),
     (Elsewhere("since it is a form to fill in"), &["FILE.ptx"]),
+    (Elsewhere("since readers edit it; phase 1 tests what judges it"), &["--example"]),
     (Elsewhere("since it runs until a key ends it"), &["assignments watch"]),
     // The exercises of a checkout are the reader's to solve, and a skeleton does not pass.
     (InClass(1), &["assignments check guard", "assignments grade"]),

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use common::device::{Device, Engine, Schedule, SimOptions};
+use phase1_infra::step07_streams::{SOURCE, chunks, pipeline};
+
 use crate::content::Picture;
 
 use super::{
@@ -11,68 +14,50 @@ use super::{
 
 /// Chunks of the step's data.
 const CHUNKS: usize = 8;
-/// Operations on each chunk, in order, each by its own engine; and their looks.
-const ENGINES: [(&str, Look); 3] = [("copy in", Look::First), ("kernel", Look::Second), ("copy out", Look::Third)];
+/// Looks of the engines, which are in the order of a chunk's operations.
+const ENGINES: [(Engine, Look); 3] =
+    [(Engine::CopyIn, Look::First), (Engine::Compute, Look::Second), (Engine::CopyOut, Look::Third)];
 
-/// An operation of a schedule, one unit long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Operation {
-    chunk: usize,
-    engine: usize,
-    begins: usize,
-}
-
-/// Start of each operation, if chunks are dealt to streams in turn and queued in order: after the previous one in its stream and
-/// after its engine's earlier work.
-fn schedule(streams: usize, chunks: usize) -> Vec<Operation> {
-    let (mut of_stream, mut of_engine) = (vec![0; streams], [0; ENGINES.len()]);
-    let mut operations = Vec::new();
-    for chunk in 0..chunks {
-        for (engine, free) in of_engine.iter_mut().enumerate() {
-            let stream = &mut of_stream[chunk % streams];
-            let begins = (*stream).max(*free);
-            (*stream, *free) = (begins + 1, begins + 1);
-            operations.push(Operation { chunk, engine, begins });
-        }
-    }
-    operations
-}
-
-fn units(operations: &[Operation]) -> usize {
-    operations.iter().map(|operation| operation.begins + 1).max().unwrap_or(0)
+/// Schedule of the step's own pipeline, as the simulator records it.
+fn schedule(streams: usize) -> Result<Schedule, DrawingError> {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let (main, kernel) = (device.stream(), device.kernel(&SOURCE, "iterate")?);
+    let workers = (0..streams).map(|_| device.new_stream()).collect::<Result<Vec<_>, _>>()?;
+    let mut chunks = chunks(&device, CHUNKS, 32)?;
+    Ok(device.schedule(|| pipeline(&main, &workers, &kernel, 1, &mut chunks).map(drop))?)
 }
 
 /// Squares that show the looks of the three engines.
 fn legend(canvas: &mut Canvas, y: f64) {
-    for (at, (name, look)) in (0..).zip(ENGINES) {
-        canvas.key((60.0 + 110.0 * f64::from(at), y), look, name);
+    for (at, (engine, look)) in (0..).zip(ENGINES) {
+        canvas.key((60.0 + 110.0 * f64::from(at), y), look, engine.name());
     }
 }
 
 pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
     const LEFT: f64 = 60.0;
-    let schedules = [1, 2, 3].map(|streams| (streams, schedule(streams, CHUNKS)));
-    let longest = schedules.iter().map(|(_, operations)| units(operations)).max().unwrap_or(1);
+    let schedules = [schedule(1)?, schedule(2)?, schedule(3)?];
+    let longest = schedules.iter().map(Schedule::units).max().unwrap_or(1);
     let unit = (394.0 - LEFT) / longest as f64;
     let mut canvas = Canvas::new("drawing-streams");
     legend(&mut canvas, 16.0);
     let mut said = Vec::new();
-    for (at, (streams, operations)) in (0..).zip(&schedules) {
-        let top = 50.0 + 98.0 * f64::from(at);
-        let plural = if *streams == 1 { "" } else { "s" };
-        let title = format!("{streams} stream{plural}: {} units", units(operations));
+    for (streams, schedule) in (1..).zip(&schedules) {
+        let top = 50.0 + 98.0 * f64::from(streams - 1);
+        let plural = if streams == 1 { "" } else { "s" };
+        let title = format!("{streams} stream{plural}: {} units", schedule.units());
         canvas.text((LEFT, top), Style::START.bold(), &title);
-        for (engine, (name, look)) in ENGINES.into_iter().enumerate() {
-            let y = top + 8.0 + 22.0 * engine as f64;
-            canvas.text((LEFT - 6.0, y + 14.0), Style::END.small(), name);
-            for operation in operations.iter().filter(|operation| operation.engine == engine) {
-                let x = LEFT + unit * operation.begins as f64;
+        for (row, (engine, look)) in (0..).zip(ENGINES) {
+            let y = top + 8.0 + 22.0 * f64::from(row);
+            canvas.text((LEFT - 6.0, y + 14.0), Style::END.small(), engine.name());
+            for operation in schedule.operations().iter().filter(|operation| operation.engine == engine) {
+                let x = LEFT + unit * operation.unit as f64;
                 canvas.area(Area::new(x, y, unit, 19.0), look);
                 let place = (x + unit / 2.0, y + 14.0);
-                canvas.text(place, Style::MIDDLE.small().of("on-area"), &operation.chunk.to_string());
+                canvas.text(place, Style::MIDDLE.small().of("on-area"), &operation.turn.to_string());
             }
         }
-        said.push(format!("{} units with {streams} stream{plural}", units(operations)));
+        said.push(format!("{} units with {streams} stream{plural}", schedule.units()));
     }
     let end = 50.0 + 98.0 * 2.0 + 74.0;
     canvas.arrow(&[(LEFT, end + 8.0), (394.0, end + 8.0)], Stroke::Plain);
@@ -83,8 +68,8 @@ pub(super) fn draw(_: &Path) -> Result<Picture, DrawingError> {
          time; with three, all of them do. It takes {}.",
         said.join(", ")
     );
-    let caption = "A schedule, not a measurement: each of the three operations of a chunk (numbered) takes one unit, and each engine does \
-         one at a time.";
+    let caption = "Schedule of the code above, not a measurement: each of the three operations of a chunk (numbered) takes one unit, and each \
+         engine does one at a time.";
     Ok(canvas.finish(end + 30.0, &alternative, caption))
 }
 
@@ -135,25 +120,4 @@ pub(super) fn draw_measured(workspace: &Path) -> Result<Picture, DrawingError> {
         recorded.found.caption
     );
     Ok(canvas.finish(bottom + 26.0, &alternative, caption))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_engine_and_no_stream_does_two_things_at_once() {
-        for streams in 1..=4 {
-            let operations = schedule(streams, CHUNKS);
-            for (at, one) in operations.iter().enumerate() {
-                for other in operations[..at].iter().filter(|other| other.begins == one.begins) {
-                    assert!(
-                        one.engine != other.engine && one.chunk % streams != other.chunk % streams,
-                        "{one:?}, {other:?}"
-                    );
-                }
-            }
-        }
-        assert_eq!([1, 2, 3, 4].map(|streams| units(&schedule(streams, CHUNKS))), [24, 13, 10, 10]);
-    }
 }

@@ -24,6 +24,7 @@ mod memory;
 mod order;
 mod properties;
 mod recording;
+mod schedule;
 mod sim;
 mod stream;
 mod subject;
@@ -60,6 +61,7 @@ pub use launch_config::LaunchConfig;
 pub use memory::MemoryInfo;
 pub use properties::{KernelAttributes, Link, Properties};
 pub use recording::{GraphNode, GraphOperation};
+pub use schedule::{Engine, Operation, Schedule};
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
 pub use subject::{Finding, Subject, Tally};
@@ -305,6 +307,24 @@ impl Device {
     /// Counts of the simulator so far; `None` on a GPU, which does not count.
     pub fn counts(&self) -> Option<Counts> {
         self.as_sim().map(SimDevice::counts)
+    }
+
+    /// Schedule of the copies and launches that `work` queues, from the streams and events that order them.
+    ///
+    /// # Errors
+    /// Errors of `work`; [`Error::Unsupported`] on a GPU, and on a simulated device that does not sanitise.
+    pub fn schedule(&self, work: impl FnOnce() -> Result<()>) -> Result<Schedule> {
+        let Some(order) = self.as_sim().and_then(SimDevice::order) else {
+            return Err(Error::Unsupported {
+                what: "recording a schedule".to_owned(),
+                device: self.short_name(),
+                reason: "only a simulated device that sanitises knows what orders its work".to_owned(),
+            });
+        };
+        order.record();
+        let done = work();
+        let schedule = order.recorded();
+        done.map(|()| schedule)
     }
 
     /// Takes the text that kernels have printed since the last call. A GPU prints to the standard output by itself.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::schedule::{Engine, Schedule};
 use crate::error::{Error, Result, UnorderedUse};
 
 /// For each stream, the last of its operations that is known.
@@ -66,10 +67,24 @@ struct Access {
     what: Arc<str>,
 }
 
+/// An operation, as later ones and a schedule know it.
+pub(crate) struct Work<'a> {
+    pub stream: u64,
+    pub clock: &'a Clock,
+    /// The subject of sentences about it.
+    pub what: &'a str,
+    pub engine: Engine,
+}
+
+/// Operations that are recorded for a schedule, each with its stream, its number there, and what it comes after.
+type Log = Vec<(Engine, u64, Clock)>;
+
 #[derive(Debug, Default)]
 struct Known {
     /// Whether accesses are recorded: not as long as there is one stream.
     tracking: bool,
+    /// Operations since [`Order::record`].
+    log: Option<Log>,
     streams: HashMap<u64, Clock>,
     host: Clock,
     accesses: HashMap<u64, Vec<Access>>,
@@ -104,13 +119,17 @@ impl Order {
         Some(clock.clone())
     }
 
-    /// Records the accesses of the operation with this clock.
+    /// Records the operation's accesses.
     ///
     /// # Errors
     /// [`Error::UnorderedStreams`] if another operation accessed the same bytes, and is not ordered with it.
-    pub(crate) fn touch(&self, stream: u64, clock: &Clock, what: &str, touches: Vec<Touch>) -> Result<()> {
+    pub(crate) fn touch(&self, work: &Work<'_>, touches: Vec<Touch>) -> Result<()> {
+        let Work { stream, clock, what, engine } = *work;
         let mut known = self.lock();
-        let Known { host, accesses, .. } = &mut *known;
+        let Known { host, accesses, log, .. } = &mut *known;
+        if let Some(log) = log {
+            log.push((engine, stream, clock.clone()));
+        }
         let what: Arc<str> = what.into();
         let at = clock.get(&stream).copied().unwrap_or_default();
         let mut findings: Vec<UnorderedUse> = Vec::new();
@@ -152,6 +171,23 @@ impl Order {
         }
         let rendered: Vec<_> = findings.iter().map(UnorderedUse::to_string).collect();
         Err(Error::UnorderedStreams { rendered: rendered.join("\n\n"), findings })
+    }
+
+    /// Begins to record operations for [`Order::recorded`].
+    pub(crate) fn record(&self) {
+        let mut known = self.lock();
+        (known.tracking, known.log) = (true, Some(Log::new()));
+    }
+
+    /// Schedule of the operations since [`Order::record`], and ends the recording.
+    pub(crate) fn recorded(&self) -> Schedule {
+        let log = self.lock().log.take().unwrap_or_default();
+        let mut schedule = Schedule::default();
+        for (i, (engine, _, clock)) in log.iter().enumerate() {
+            let is_known = |(_, stream, own): &(Engine, u64, Clock)| clock.get(stream) >= own.get(stream);
+            schedule.queue(*engine, (0..i).filter(|&earlier| is_known(&log[earlier])));
+        }
+        schedule
     }
 
     /// Accesses that are ordered before some of these clocks and not before others: their bytes, and for each clock whether it

@@ -3,6 +3,7 @@
 
 mod broken;
 mod cli;
+mod host_exercises;
 mod kernels;
 mod memory_model;
 mod occupancy;

@@ -261,6 +261,28 @@ fn doctor_tells_what_is_there_and_what_mends_the_rest() {
     }
 }
 
+/// A unit for each operation of 8 chunks on 1 to 4 streams, as the book predicts.
+#[test]
+fn the_pipeline_overlaps_as_much_as_three_engines_can() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let kernel = device.kernel(&step07_streams::SOURCE, "iterate").unwrap();
+    let workers = [(); 4].map(|()| device.new_stream().unwrap());
+    let mut chunks = step07_streams::chunks(&device, 8, 33).unwrap();
+    let units = [1, 2, 3, 4].map(|streams| {
+        let pipeline = || {
+            step07_streams::pipeline(&device.stream(), &workers[..streams], &kernel, 7, &mut chunks)?;
+            device.synchronize()
+        };
+        let schedule = device.schedule(pipeline).unwrap();
+        assert_eq!(schedule.operations().len(), 24);
+        schedule.units()
+    });
+    assert_eq!(units, [24, 13, 10, 10]);
+    // Without a sanitiser nothing knows the order.
+    let refused = Device::sim().schedule(|| Ok(())).unwrap_err();
+    assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+}
+
 /// Run twice in a row, and then looked at from the main stream: every use of a buffer on another stream is ordered by an event.
 #[test]
 fn the_sanitiser_finds_the_pipeline_in_order() {

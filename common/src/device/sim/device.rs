@@ -78,7 +78,7 @@ impl SimDevice {
         &self.0.host.memory
     }
 
-    pub(super) fn order(&self) -> Option<&Order> {
+    pub(in super::super) fn order(&self) -> Option<&Order> {
         self.0.host.order.as_ref()
     }
 

@@ -10,8 +10,9 @@ use super::super::element::{DeviceElement, Host, HostMut};
 use super::super::handle::{Handle, Side};
 use super::super::kernel::LAUNCH;
 use super::super::launch_config::LaunchConfig;
-use super::super::order::{self, Clock, How, Touch};
+use super::super::order::{self, Clock, How, Touch, Work};
 use super::super::recording::{Branch, GraphNode};
+use super::super::schedule::Engine;
 use super::super::tensor_map_config::{Encoded, TensorMapConfig};
 use super::super::{Device, DeviceId};
 use super::device::SimDevice;
@@ -208,7 +209,7 @@ impl Backend for Queue {
             None => device.write(memory.at(range.start), bytemuck::cast_slice(source.slice()?)),
         };
         written.map_err(|source| self.error(OPERATION, source))?;
-        self.copied("the copy to the device", memory.touch(How::Write, range), clock, pinned)
+        self.copied(memory.touch(How::Write, range), clock, pinned)
     }
 
     fn read<T: DeviceElement>(&self, memory: &Memory, range: Range<usize>, mut dst: HostMut<'_, T>) -> Result<()> {
@@ -219,11 +220,11 @@ impl Backend for Queue {
         if let HostMut::Pinned(PinnedBuffer { memory: Handle::Sim(pinned), .. }) = &mut dst {
             let bytes = &mut bytemuck::cast_slice_mut(&mut pinned.units)[..range.len()];
             device.read(memory.at(range.start), bytes).map_err(|source| self.error(OPERATION, source))?;
-            return self.copied("the copy from the device", touch, clock, Some(pinned));
+            return self.copied(touch, clock, Some(pinned));
         }
         let read = device.read(memory.at(range.start), bytemuck::cast_slice_mut(dst.slice_mut()?));
         read.map_err(|source| self.error(OPERATION, source))?;
-        self.copied("the copy from the device", touch, clock, None)
+        self.copied(touch, clock, None)
     }
 
     fn copy(&self, source: &Memory, range: Range<usize>, dst: &mut Memory, at: usize) -> Result<()> {
@@ -344,7 +345,8 @@ impl Queue {
             let mut clock = Clock::new();
             clocks.iter().for_each(|other| order::join(&mut clock, other));
             let what = format!("kernel `{}`", launch.kernel.name());
-            order.touch(first.number, &clock, &what, touched.into_iter().flat_map(touches_of).collect())?;
+            let work = Work { stream: first.number, clock: &clock, what: &what, engine: Engine::Compute };
+            order.touch(&work, touched.into_iter().flat_map(touches_of).collect())?;
             settled.iter().for_each(|(queue, _)| order.wait(queue.number, &clock));
         }
         Ok(())
@@ -401,9 +403,13 @@ impl Queue {
     }
 
     /// Records a copy between host and device. The program has waited for it unless its memory is pinned.
-    fn copied(&self, what: &str, touch: Touch, clock: Option<Clock>, pinned: Option<&Pinned>) -> Result<()> {
+    fn copied(&self, touch: Touch, clock: Option<Clock>, pinned: Option<&Pinned>) -> Result<()> {
         let (Some(order), Some(clock)) = (self.device.order(), clock) else { return Ok(()) };
-        let ordered = order.touch(self.number, &clock, what, vec![touch]);
+        let (what, engine) = match touch.how {
+            How::Read => ("the copy from the device", Engine::CopyOut),
+            _ => ("the copy to the device", Engine::CopyIn),
+        };
+        let ordered = order.touch(&Work { stream: self.number, clock: &clock, what, engine }, vec![touch]);
         match pinned {
             Some(pinned) => pinned.copy(&clock),
             None => order.host_waits(&clock),
@@ -450,7 +456,7 @@ impl Queue {
             }
         };
         if let (Some(order), Some(clock)) = (self.device.order(), &clock) {
-            order.touch(stream, clock, &what, touches)?;
+            order.touch(&Work { stream, clock, what: &what, engine: Engine::Compute }, touches)?;
         }
         Ok(clock)
     }
