@@ -118,8 +118,8 @@ pub fn judge(mut answer: impl FnMut(&mut PretendGpu) -> f64) -> Verdict {
             measured / kernel,
             gpu.launches
         );
-        // Not the other way round: NaN is wrong.
-        if missing.is_empty() && !((measured / kernel - 1.0).abs() <= TOLERANCE) {
+        let right = (measured / kernel - 1.0).abs() <= TOLERANCE; // NaN is not
+        if missing.is_empty() && !right {
             missing = format!("The {kernel} µs have to come out to {:.0} %.", TOLERANCE * 100.0);
             if gpu.read_too_early {
                 missing += " A time between two marks was asked for before the GPU had reached them.";
