@@ -480,12 +480,14 @@ impl Size {
     }
 }
 
+// ANCHOR: boxes
 /// A matrix in boxes of these rows and columns, each row of 128 or 64 bytes swizzled.
 pub(crate) fn boxes(element: ElementType, [rows, columns]: [usize; 2], [high, wide]: [usize; 2]) -> TensorMapConfig {
     let extents = [columns as u64, rows as u64];
     let swizzle = if wide * element.size() < ROW_BYTES { Swizzle::Bytes64 } else { Swizzle::Bytes128 };
     TensorMapConfig { swizzle, ..TensorMapConfig::tiled(in_maps(element), &extents, &[wide as u32, high as u32]) }
 }
+// ANCHOR_END: boxes
 
 impl Operands<'_> {
     fn launch<A: Element, C: Element>(&self, plan: &Plan<'_>, c: &mut Tensor) -> Result<()> {

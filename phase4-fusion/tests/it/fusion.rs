@@ -21,6 +21,8 @@ use phase4_fusion::models::Arithmetic;
 use phase4_fusion::nhwc::Upsample;
 use phase4_fusion::trials::{DIFFUSION as PARAMS, diffusion_step as step};
 
+use crate::in_turn;
+
 /// One value; only a remainder; a vector with a remainder; more than a block.
 const LENGTHS: [usize; 5] = [1, 3, 7, 4096, 5003];
 
@@ -259,10 +261,10 @@ device_test! {
     fn a_convolution_reads_an_upsampled_image_and_a_skip_connection(device) {
         let Some(kernels) = planted::here(&device, UpsampleConv::load(&device))? else { return Ok(()) };
         let conv = conv::Tuned::load(&device)?;
-        for (image, channels) in IMAGES {
-            for precision in PRECISIONS {
+        for (at, (image, channels)) in (0..).zip(IMAGES) {
+            for (at, precision) in (at..).zip(PRECISIONS) {
                 let problem = UpsampleProblem::seeded(image, channels, precision)?;
-                for tile in kernels.tiles() {
+                for (_, tile) in (at..).zip(kernels.tiles()).filter(|(position, _)| in_turn(&device, *position)) {
                     let (operands, mut y) = (problem.to_device(&device)?, problem.output(&device)?);
                     operands.fused(&device.stream(), &kernels.with_tile(tile).unwrap(), &mut y)?;
                     let found = problem.expected().check(&y.to_f64()?);

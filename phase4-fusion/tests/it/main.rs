@@ -1,6 +1,8 @@
 //! Integration tests, in one binary: a second one would be linked and built by everyone.
 #![allow(clippy::unwrap_used)]
 
+use common::device::Device;
+
 mod all_reduce;
 mod attention;
 mod autoencoder;
@@ -26,3 +28,8 @@ mod tensor_parallel;
 mod tiles;
 mod timeline;
 mod unet;
+
+/// Whether a test of many combinations takes the one at this position: on the simulator every second one.
+fn in_turn(device: &Device, position: usize) -> bool {
+    device.is_cuda() || position.is_multiple_of(2)
+}
