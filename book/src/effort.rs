@@ -52,12 +52,13 @@ impl Effort {
                     let code = listing::text(page, &markdown[range], workshop)?;
                     match &mut host_skeleton {
                         Some(skeleton) if folds > 0 => effort.exercises += minutes(skeleton, &code),
-                        _ if folds > 0 => {}
-                        Some(skeleton) if skeleton.is_empty() => {
+                        None if folds > 0 => {}
+                        section => {
                             effort.lines += code.lines().count();
-                            *skeleton = code;
+                            if let Some(skeleton) = section.as_mut().filter(|skeleton| skeleton.is_empty()) {
+                                *skeleton = code;
+                            }
                         }
-                        _ => effort.lines += code.lines().count(),
                     }
                 }
                 _ if folds > 0 => {}

@@ -12,9 +12,9 @@ pub mod overlap;
 /// Opinion of a judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What the answer does, as far as it was seen.
+    /// Description of the answer's work, as far as it ran.
     pub seen: String,
-    /// What is wrong or still to be gained; `None` for a right answer.
+    /// Sentence on the mistake, or on the time still to be gained; `None` for a right answer.
     pub missing: Option<String>,
 }
 
