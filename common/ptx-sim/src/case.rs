@@ -250,6 +250,10 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     for (name, file) in &case.save {
         save(&folder.join(file), &session.read(session.named(name)?))?;
     }
+    let compared_buffers = case.compare.iter().map(|compare| &compare.buffer);
+    for name in compared_buffers.chain(case.save.keys()).chain(&case.print).collect::<BTreeSet<_>>() {
+        session.judge([session.named(name)?], &mut findings);
+    }
     report(options, &case, &session, instructions, &findings, &compared)?;
     if !findings.is_empty() {
         return Err(Failure::Findings(findings, options.source_root.clone()));

@@ -307,8 +307,12 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 write_failed(&mut out, options.json, &printed, limit, Some(&observation.findings));
                 return Err(Failure::Findings(observation.findings, roots.clone()));
             }
+            session.judge(session.shown(), &mut observation.findings);
             for (name, file) in &options.save {
-                save(file, &session.read(saved(&session, &options.launch, name)?))?;
+                let place = saved(&session, &options.launch, name)?;
+                session
+                    .judge((!session.shown().any(|shown| shown == place)).then_some(place), &mut observation.findings);
+                save(file, &session.read(place))?;
             }
             let profile = observation.profile.map(|profile| {
                 let residence = Residence::of(&profile, options, &kernel.info().name);

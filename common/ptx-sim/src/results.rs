@@ -6,7 +6,7 @@ use ptx_sim::{Device, Fault, Profile};
 use serde_json::{Map, Value};
 
 use crate::json::{fault_json, finding_json};
-use crate::session::{Place, Session};
+use crate::session::{Place, Session, read};
 
 /// Writes the kernels' output before a fault, which helps to understand it; as JSON with the fault, and with the findings
 /// if a sanitiser watched.
@@ -80,10 +80,7 @@ impl Place {
             let part = &mut part[..(self.bytes - done).min(1 << 16) as usize];
             match &texels {
                 Some(texels) => part.copy_from_slice(&texels[done as usize..done as usize + part.len()]),
-                None => {
-                    let read = device.read(self.pointer.offset(done), part);
-                    read.expect("it was allocated with this size and never freed");
-                }
+                None => read(device, self.pointer.offset(done), part),
             }
             for (at, bits) in self.element.elements(part).enumerate() {
                 if done != 0 || at != 0 {

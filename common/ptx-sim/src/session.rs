@@ -2,8 +2,8 @@
 
 use cpp_demangle::Symbol;
 use ptx_sim::{
-    Arg, Device, DevicePtr, Kernel, LoadedModule, MemoryError, Module, ObjectError, ObjectHandle, SurfaceDescriptor,
-    TensorMapError, TextureDescriptor,
+    Arg, Device, DevicePtr, Fault, Kernel, LoadedModule, MemoryError, Module, ObjectError, ObjectHandle,
+    SurfaceDescriptor, TensorMapError, TextureDescriptor,
 };
 
 use crate::cli::{Address, Argument, Buffer, Contents, Element, Map, Object, Value};
@@ -43,7 +43,7 @@ impl SetUp {
 }
 
 /// Device memory that a name or a number stands for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub pointer: DevicePtr,
     pub bytes: u64,
@@ -243,10 +243,30 @@ impl Session {
                 .expect("it was made with this size, and lives with the session");
             return bytes;
         }
-        self.device
-            .read(place.pointer, &mut bytes)
-            .expect("it was allocated with this size, and is freed with the session");
+        read(&self.device, place.pointer, &mut bytes);
         bytes
+    }
+
+    /// Adds findings for undefined values of memory that is printed, compared or saved.
+    pub(crate) fn judge(&self, places: impl IntoIterator<Item = Place>, findings: &mut Vec<Fault>) {
+        // Textures and surfaces hold none: a store to one uses its value.
+        for place in places.into_iter().filter(|place| place.object.is_none()) {
+            for finding in self.device.undefined(place.pointer, place.bytes).unwrap_or_default() {
+                let same = |known: &&mut Fault| known.kind == finding.kind && known.place() == finding.place();
+                match findings.iter_mut().find(same) {
+                    Some(known) => known.count += finding.count,
+                    None => findings.push(finding),
+                }
+            }
+        }
+    }
+}
+
+/// Reads memory of a session, undefined values too: [`Session::judge`] has them reported.
+pub(crate) fn read(device: &Device, pointer: DevicePtr, bytes: &mut [u8]) {
+    match device.read(pointer, bytes) {
+        Ok(()) | Err(MemoryError::Undefined(_)) => {}
+        Err(error) => panic!("it was allocated with this size, and is freed with the session: {error}"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fault::Fault;
 use crate::limits::Ledger;
-use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
+use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, UndefinedRead, plural};
 use crate::texture::{
     Extent, Object, ObjectError, ObjectHandle, ObjectKind, Objects, Sampling, Slot, SurfaceDescriptor, TexelFormat,
     TextureDescriptor,
@@ -105,11 +105,37 @@ impl Device {
     /// Copies device bytes to the host.
     ///
     /// # Errors
-    /// If the range is not inside one live allocation.
+    /// If the range is not inside one live allocation. On a device that sanitises also [`MemoryError::Undefined`] if
+    /// [`Self::undefined`] finds something in the range; then the bytes have been copied nevertheless.
     pub fn read(&self, pointer: DevicePtr, bytes: &mut [u8]) -> Result<(), MemoryError> {
         let (allocation, offset) = self.inner.memory.range(pointer, bytes.len() as u64)?;
         allocation.read(offset, bytes);
-        Ok(())
+        let findings = self.undefined(pointer, bytes.len() as u64)?;
+        if findings.is_empty() { Ok(()) } else { Err(MemoryError::Undefined(findings)) }
+    }
+
+    /// Values in a range that a kernel has stored without ever having defined them, such as a sum over a tile that nothing was
+    /// written to: one finding for each line that read memory which was never written, with the number of words of 4 bytes
+    /// that hold such values. Bytes that nothing was stored to are not among them, nor is padding: bytes that were stored
+    /// beside defined ones, as a part of a larger value. Without a sanitiser there is nothing to find.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn undefined(&self, pointer: DevicePtr, bytes: u64) -> Result<Vec<Fault>, MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes)?;
+        let mut findings: Vec<Fault> = Vec::new();
+        for UndefinedRead { source, first, words } in allocation.undefined_reads(offset..offset + bytes) {
+            match source.line_in(&findings) {
+                Some(known) => findings[known].count += words,
+                None => {
+                    let mut finding = Fault { count: words, ..Fault::clone(&source) };
+                    let place = allocation.describe(allocation.base + first);
+                    finding.notes.push(format!("the value is stored, and the host reads it {place}"));
+                    findings.push(finding);
+                }
+            }
+        }
+        Ok(findings)
     }
 
     /// Copies `bytes` bytes on the device. The ranges may overlap.

@@ -107,6 +107,18 @@ impl Access {
         }
     }
 
+    /// A loaded element, extended to its register.
+    #[inline(always)]
+    pub(crate) fn extended(&self, value: u64) -> u64 {
+        if !self.signed || self.bytes >= 8 {
+            return value;
+        }
+        let shift = 64 - 8 * u32::from(self.bytes);
+        let value = ((value << shift) as i64 >> shift) as u64;
+        // A 16-bit register stands zero-extended; a 32-bit one takes the whole.
+        if self.narrow && self.bytes < 4 && !self.wide { value & 0xffff } else { value }
+    }
+
     /// Whether words go to or come from 32-bit registers, in no particular order.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {

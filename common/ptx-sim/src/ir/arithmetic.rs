@@ -145,10 +145,20 @@ pub(crate) struct Map {
     pub d_wide: bool,
     /// The result's sign bit is extended from this many bits to the register's width; 0: zero-extended.
     pub sign_from: u8,
+    /// Whether operands and result are integers or bits.
+    pub integer: bool,
     pub work: Work,
 }
 
 impl Map {
+    /// The operation in one lane.
+    #[inline(always)]
+    pub(crate) fn apply(&self, [a, b, c]: [u64; 3]) -> u64 {
+        let value = (self.f)(self.mode, a, b, c);
+        let shift = if self.sign_from == 0 { 0 } else { 64 - self.sign_from };
+        ((value << shift) as i64 >> shift) as u64
+    }
+
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.work = self.work;
         facts.read(self.sources).write([self.d]);

@@ -32,6 +32,7 @@ pub(crate) use access::*;
 pub(crate) use arithmetic::*;
 pub(crate) use bulk::*;
 pub(crate) use control::*;
+pub(crate) use facts::Facts;
 pub(crate) use mbarrier::*;
 pub(crate) use op::*;
 pub(crate) use program::*;

@@ -1,9 +1,11 @@
 //! One allocation and its bytes.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::undefined::{Stored, UndefinedBits};
 use crate::fault::Fault;
 
 /// Formats a number of bytes in words.
@@ -49,6 +51,17 @@ pub(crate) struct Allocation {
     words: Box<[UnsafeCell<u64>]>,
     /// Bits of the bytes that were ever written; only in sanitised memory.
     written: Option<Bits>,
+    /// What unwritten bytes hold that an undefined value was stored to.
+    undefined: Mutex<UndefinedBits>,
+}
+
+/// Undefined values of one source that the host would read.
+pub(crate) struct UndefinedRead {
+    pub source: Arc<Fault>,
+    /// Offset of the first byte.
+    pub first: u64,
+    /// Number of words, of 4 bytes, that hold some of them.
+    pub words: u64,
 }
 
 /// A bit for each byte of an allocation.
@@ -153,7 +166,17 @@ impl Allocation {
     ) -> Option<Self> {
         let words = zeroed_words(bytes.div_ceil(8))?;
         let written = if sanitised { Some(Bits::new(bytes)?) } else { None };
-        Some(Self { base, bytes, label, role, origin, freed: AtomicBool::new(false), words, written })
+        Some(Self {
+            base,
+            bytes,
+            label,
+            role,
+            origin,
+            freed: AtomicBool::new(false),
+            words,
+            written,
+            undefined: Mutex::default(),
+        })
     }
 
     /// Record of a freed allocation, to name it in late accesses: all but its bytes.
@@ -167,6 +190,7 @@ impl Allocation {
             freed: AtomicBool::new(true),
             words: Box::new([]),
             written: None,
+            undefined: Mutex::default(),
         }
     }
 
@@ -288,9 +312,58 @@ impl Allocation {
                 let has = |at: u64| from.word(at / 64) >> (at % 64) & 1 == 1;
                 let all: Vec<bool> = (source_offset..source_offset + bytes).map(has).collect();
                 to.fill(offset, bytes, |at| all[at as usize]);
+                let range = source_offset..source_offset + bytes;
+                let all: Vec<(u64, u8, Arc<Fault>, bool)> = {
+                    let stored = source.undefined();
+                    let bytes = stored.bytes(range.start / 4..range.end.div_ceil(4), 1);
+                    let bytes =
+                        bytes.map(|byte| (byte.word * 4 + byte.byte, byte.bits, Arc::clone(byte.source), byte.whole));
+                    bytes.filter(|(at, ..)| range.contains(at)).collect()
+                };
+                let mut undefined = self.undefined();
+                undefined.forget(offset.div_ceil(4)..((offset + bytes) / 4).max(offset.div_ceil(4)), 1);
+                for (at, bits, source, whole) in all {
+                    let at = at - source_offset + offset;
+                    let stored = Stored { bits: &[bits], source: &source, whole };
+                    undefined.store(at, (at / 4, 1), &stored, |_| true);
+                }
             }
             _ => self.mark(offset, bytes, true),
         }
+    }
+
+    /// What is known of undefined values that were stored here.
+    pub(crate) fn undefined(&self) -> MutexGuard<'_, UndefinedBits> {
+        self.undefined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that the value just stored at `offset` is undefined. `has_room` as for [`UndefinedBits::store`].
+    pub(crate) fn store_undefined(&self, offset: u64, stored: &Stored<'_>, has_room: impl Fn(u64) -> bool) {
+        if let Some(written) = &self.written
+            && self.undefined().store(offset, (offset / 4, 1), stored, has_room)
+        {
+            written.fill(offset, stored.bits.len() as u64, |at| stored.bits[at as usize] == 0);
+        }
+    }
+
+    /// The undefined values that the host would read in a range, one for each source. Padding is not among them: bytes that
+    /// were stored beside defined ones, as a part of a larger value.
+    pub(crate) fn undefined_reads(&self, range: Range<u64>) -> Vec<UndefinedRead> {
+        let Some(written) = &self.written else { return Vec::new() };
+        let mut found: Vec<UndefinedRead> = Vec::new();
+        let mut last = None;
+        for byte in self.undefined().bytes(range.start / 4..range.end.div_ceil(4), 1) {
+            let (at, source) = (byte.word * 4 + byte.byte, byte.source);
+            if !range.contains(&at) || !byte.whole || written.word(at / 64) >> (at % 64) & 1 == 1 {
+                continue;
+            }
+            let is_new = last.replace(at / 4) != Some(at / 4);
+            match found.iter_mut().find(|read| Arc::ptr_eq(&read.source, source)) {
+                Some(read) => read.words += u64::from(is_new),
+                None => found.push(UndefinedRead { source: Arc::clone(source), first: at, words: 1 }),
+            }
+        }
+        found
     }
 
     /// Copies bytes in, at any alignment.

@@ -7,16 +7,19 @@
 mod allocation;
 mod heap;
 mod table;
+mod undefined;
 
 use std::sync::{Arc, RwLock};
 
+use crate::fault::Fault;
 use crate::limits::{Ledger, Use};
 
-pub(crate) use allocation::{Allocation, Bits, Origin, Role, plural};
+pub(crate) use allocation::{Allocation, Bits, Origin, Role, UndefinedRead, plural};
 pub use heap::HEAP_BYTES;
 pub(crate) use heap::{BadFree, Heap};
 pub(crate) use table::GAP;
 use table::{ALIGN, Addresses, Table};
+pub(crate) use undefined::{Stored, UndefinedBits};
 
 /// An address in a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +107,10 @@ pub enum MemoryError {
         /// The allocation.
         label: String,
     },
+    /// On a device that sanitises, the host has read values that a kernel stored without ever having defined them
+    /// ([`crate::Device::undefined`]).
+    #[error("the host reads what was never defined: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Undefined(Vec<Fault>),
 }
 
 #[derive(Debug, Default)]

@@ -3,7 +3,9 @@
 //! A correct kernel computes the expected result and has no finding, whenever its copies are made. A wrong one has a finding of
 //! the right kind, even if its result is right.
 
-use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
+use ptx_sim::{
+    Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, MemoryError, Module,
+};
 
 const PTX: &str = include_str!("../kernels/async.ptx");
 const CU: &str = include_str!("../kernels/async.cu");
@@ -212,14 +214,17 @@ fn run(kernel: &str, job: Job, asynchrony: Asynchrony, sanitize: bool) -> (Optio
         asynchrony,
         ..Default::default()
     };
-    let findings = match module.kernel(kernel).unwrap().launch(&config, &args) {
+    let mut findings = match module.kernel(kernel).unwrap().launch(&config, &args) {
         Ok(_) => Vec::new(),
         Err(LaunchError::Findings(findings)) => findings,
         Err(LaunchError::Fault(fault)) => return (None, vec![*fault]),
         Err(other) => panic!("{kernel}: {other}"),
     };
     let mut left = vec![0; job.expected().len() * 4];
-    device.read(out, &mut left).unwrap();
+    match device.read(out, &mut left) {
+        Err(MemoryError::Undefined(read)) => findings.extend(read),
+        read => read.unwrap(),
+    }
     (Some(left.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()), findings)
 }
 

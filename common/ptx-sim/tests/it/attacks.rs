@@ -215,7 +215,8 @@ fn what_a_stack_allocates_is_limited() {
     let sanitized = DeviceConfig { sanitize: true, ..Default::default() };
     let stale = run(
         "stacksave.u64 %rd2; alloca.u64 %rd1, 8; st.local.u32 [%rd1], 1; stackrestore.u64 %rd2;
-         alloca.u64 %rd1, 8; ld.local.u32 %r1, [%rd1]; st.local.u32 [%rd1+4], %r1;",
+         alloca.u64 %rd1, 8; ld.local.u32 %r1, [%rd1];
+         cvt.u64.u32 %rd3, %r1; add.u64 %rd3, %rd1, %rd3; st.local.u8 [%rd3], 1;",
         sanitized,
     );
     assert_eq!(stale.kind, FaultKind::UninitialisedRead, "{stale}");

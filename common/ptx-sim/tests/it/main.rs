@@ -23,5 +23,26 @@ mod sanitise;
 mod textures;
 mod threads;
 mod trace;
+mod undefined;
 mod watch;
 mod wgmma;
+
+use ptx_sim::{Device, DevicePtr, Fault, LaunchError, LaunchReport};
+
+/// Findings of a sanitised launch, and of a host that reads those buffers afterwards.
+#[track_caller]
+fn findings_with_reads(
+    device: &Device,
+    launched: Result<LaunchReport, LaunchError>,
+    buffers: &[(DevicePtr, u64)],
+) -> Vec<Fault> {
+    let mut findings = match launched {
+        Ok(_) => Vec::new(),
+        Err(LaunchError::Findings(findings)) => findings,
+        Err(other) => panic!("{other}"),
+    };
+    for (pointer, bytes) in buffers {
+        findings.extend(device.undefined(*pointer, *bytes).unwrap());
+    }
+    findings
+}

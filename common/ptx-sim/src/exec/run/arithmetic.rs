@@ -227,11 +227,7 @@ pub(crate) fn run_map(rows: Rows, map: &Map, mask: u32) {
     let [a, b, c] = [source(0), source(1), source(2)];
     let mut values = [0; 32];
     for lane in lanes(mask) {
-        values[lane] = (map.f)(map.mode, a[lane], b[lane], c[lane]);
-    }
-    if map.sign_from != 0 && map.sign_from < 64 {
-        let shift = 64 - map.sign_from;
-        values = values.map(|value| ((value << shift) as i64 >> shift) as u64);
+        values[lane] = map.apply([a[lane], b[lane], c[lane]]);
     }
     if map.d_wide {
         rows.set64(map.d, mask, values);

@@ -63,12 +63,13 @@ pub(crate) fn cp_async<M: Monitor>(
         })?;
     }
     let asynchrony = context.launch.asynchrony;
-    let block = context.block.number;
+    let (block, pc) = (context.block.number, context.pc);
     let copies = &mut context.warp.copies;
     for lane in lanes(mask) {
         let group = copies.committed[lane];
         copies.pending.push(PendingCopy {
             lane,
+            pc,
             group,
             to: to[lane] as u32,
             from: sources[lane].clone(),
@@ -140,12 +141,8 @@ pub(crate) fn make_copies<M: Monitor>(
     for copy in copies {
         for byte in 0..u64::from(copy.bytes) {
             let value = if byte < u64::from(copy.read) {
-                let allocation = match &copy.from.0 {
-                    Source::Buffer(index) => &launch.memory[*index],
-                    Source::Block(block) => block,
-                };
                 // SAFETY: `cp_async` checked the range that is read.
-                unsafe { allocation.load(copy.from.1 + byte, 1) }
+                unsafe { copy.source(launch).load(copy.from.1 + byte, 1) }
             } else {
                 0
             };
@@ -153,7 +150,7 @@ pub(crate) fn make_copies<M: Monitor>(
             unsafe { write_shared(memory, u64::from(copy.to) + byte, 1, value) };
         }
         if let Some(sanitiser) = monitor.sanitiser() {
-            sanitiser.copied(block, warp, copy.lane, copy.to, copy.bytes);
+            sanitiser.copied(launch, block, warp, copy);
         }
     }
 }

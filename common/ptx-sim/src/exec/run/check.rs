@@ -7,7 +7,7 @@ use crate::exec::state::address::{register_of, space_of};
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::{self, Owner};
 use crate::exec::state::launch::Launch;
-use crate::exec::state::place::{Part, Place, Reach, Visit};
+use crate::exec::state::place::{Kind, Part, Place, Reach, Visit};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::Rows;
 use crate::exec::state::warp::{ALLOCATIONS, Warp};
@@ -128,13 +128,21 @@ pub(crate) fn for_parts<'l, M: Monitor>(
         let mut part = Part { mask: good, place, block: block.as_ref(), base };
         let at = context.at();
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            let frame = (context.frame.predicates, context.frame.local);
+            let frame = context.frame.rows;
             let visit = Visit { at, frame, part: &part, addresses, reach };
             let stray = sanitiser.inspect(context.block, context.warp, &visit);
             part.mask &= !stray;
             refused |= stray;
         }
         action(context, &part);
+        if reach.kind == Kind::Write
+            && let Some(sanitiser) = context.monitor.sanitiser()
+            && !sanitiser.undefined.is_empty()
+        {
+            let frame = context.frame.rows;
+            let visit = Visit { at, frame, part: &part, addresses, reach };
+            sanitiser.stored(context.block, context.warp, &visit);
+        }
     }
     Ok(refused)
 }

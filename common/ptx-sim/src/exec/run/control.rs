@@ -208,6 +208,7 @@ pub(crate) fn meet<M: Monitor>(
                 block,
                 warp,
                 rows,
+                frame_rows: frame.rows,
                 frame_predicates: frame.predicates,
                 frame_local: frame.local,
                 pc,

@@ -113,6 +113,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 block: &*block,
                 warp: &*warp,
                 rows,
+                frame_rows: split.frame.rows,
                 frame_predicates: base,
                 frame_local: split.frame.local,
                 pc,

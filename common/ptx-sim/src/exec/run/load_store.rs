@@ -60,6 +60,9 @@ fn seen_in_order<M: Monitor>(
     write: bool,
 ) -> bool {
     let Some((row, wide)) = register_of(&access.address) else { return false };
+    if write && holds_undefined(context, access) {
+        return false;
+    }
     let count = u64::from(access.count);
     let step = match rows.shape(row, wide) {
         Shape::Same if !write => 32,
@@ -112,6 +115,14 @@ fn seen_in_order<M: Monitor>(
     true
 }
 
+/// Whether a value to store may be undefined.
+#[inline(always)]
+fn holds_undefined<M: Monitor>(context: &mut Context<'_, '_, M>, access: &Access) -> bool {
+    let warp = (context.block.number, context.warp.number);
+    let frame = context.frame.rows;
+    context.monitor.sanitiser().is_some_and(|sanitiser| sanitiser.undefined.holds(warp, frame, access))
+}
+
 /// Loads a kernel's parameter, the same for all lanes; false if the address is not fixed, or wrong.
 #[inline(never)]
 fn load_param<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32) -> bool {
@@ -128,7 +139,7 @@ fn load_param<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: 
     for (d, bytes) in access.rows.iter().zip(params[first..first + total].chunks_exact(bytes)) {
         let mut raw = [0; 8];
         raw[..bytes.len()].copy_from_slice(bytes);
-        let value = extended(access, u64::from_le_bytes(raw));
+        let value = access.extended(u64::from_le_bytes(raw));
         match *d {
             R::MAX => {}
             d if access.wide => rows.set64(d, mask, [value; 32]),
@@ -151,7 +162,7 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
                 continue;
             }
             let values = gather(context, part, &addresses, at as u64 * bytes, access.bytes);
-            let values = values.map(|value| extended(access, value));
+            let values = values.map(|value| access.extended(value));
             if access.wide {
                 rows.set64(d, part.mask, values);
             } else {
@@ -223,18 +234,6 @@ fn store_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &
         }
     })?;
     Ok(())
-}
-
-/// A loaded element, extended to its register.
-#[inline(always)]
-fn extended(access: &Access, value: u64) -> u64 {
-    if !access.signed || access.bytes >= 8 {
-        return value;
-    }
-    let shift = 64 - 8 * u32::from(access.bytes);
-    let value = ((value << shift) as i64 >> shift) as u64;
-    // A 16-bit register stands zero-extended; a 32-bit one takes the whole.
-    if access.narrow && access.bytes < 4 && !access.wide { value & 0xffff } else { value }
 }
 
 #[inline(always)]

@@ -101,7 +101,7 @@ fn execute_group<M: Monitor>(
                 context.report(reads_absent(strays, absent, members))?;
             }
             if outsiders != 0 {
-                let (at, frame) = (context.at(), (context.frame.predicates, context.frame.local));
+                let (at, frame) = (context.at(), context.frame.rows);
                 if let Some(sanitiser) = context.monitor.sanitiser() {
                     let problem = reads_outside(outsiders, members);
                     sanitiser.read_from_outside(at, context.block, frame, *d, outsiders, problem);

@@ -399,8 +399,18 @@ pub(crate) fn resume<M: Monitor>(
     }
     if n.is_some() {
         let rows = warp.frame_rows(frame);
-        let (frame_predicates, frame_local) = (frame.predicates, frame.local);
-        monitor.after(&Scene { launch, block, warp, rows, frame_predicates, frame_local, pc, mask, active: mask });
+        monitor.after(&Scene {
+            launch,
+            block,
+            warp,
+            rows,
+            frame_rows: frame.rows,
+            frame_predicates: frame.predicates,
+            frame_local: frame.local,
+            pc,
+            mask,
+            active: mask,
+        });
     }
     for split in warp.splits.iter_mut().filter(|split| waits(split)) {
         split.pc += u32::from(n.is_some());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::launch::Launch;
 use crate::lanes::lanes;
 use crate::memory::Allocation;
 
@@ -21,6 +22,8 @@ pub(crate) struct Copies {
 #[derive(Clone, Debug)]
 pub(crate) struct PendingCopy {
     pub(crate) lane: usize,
+    /// The instruction that asked for it.
+    pub(crate) pc: usize,
     /// Group of the lane that it belongs to.
     pub(crate) group: u32,
     /// Offset in shared memory.
@@ -43,6 +46,14 @@ pub(crate) enum Source {
 }
 
 impl PendingCopy {
+    /// The allocation that it reads, if it reads any bytes.
+    pub(crate) fn source<'c>(&'c self, launch: &'c Launch<'_>) -> &'c Allocation {
+        match &self.from.0 {
+            Source::Buffer(index) => &launch.memory[*index],
+            Source::Block(block) => block,
+        }
+    }
+
     /// Whether a wait of the lanes in `mask` for all but the latest `n` groups covers it, too; `None`: for all copies.
     pub(crate) fn is_due(&self, committed: &[u32; 32], n: Option<u32>, mask: u32) -> bool {
         let due = n.is_none_or(|n| self.group < committed[self.lane].saturating_sub(n));

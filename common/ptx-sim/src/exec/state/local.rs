@@ -1,6 +1,10 @@
 //! Local memory: the frames of a warp's threads.
 
+use std::sync::Arc;
+
+use crate::fault::Fault;
 use crate::lanes::lanes;
+use crate::memory::{Stored, UndefinedBits};
 
 /// Local memory of a warp's 32 threads, each with the same number of bytes.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +16,20 @@ pub(crate) struct Local {
     data: Vec<u8>,
     /// Whether each byte was ever written; empty unless a sanitiser asks.
     written: Vec<bool>,
+    /// What unwritten bytes hold that an undefined value was stored to.
+    undefined: UndefinedBits,
     sanitised: bool,
+}
+
+/// Number of a thread's word for [`UndefinedBits`], where the 32 threads' words at one place follow each other: it does not
+/// change when memory grows.
+fn word_of(lane: usize, at: u32) -> u64 {
+    u64::from(at / 4) * 32 + lane as u64
+}
+
+/// A thread's words that some of `bytes` bytes from `at` on are in, each 32 after the last.
+fn words_of(lane: usize, at: u32, bytes: u32) -> std::ops::Range<u64> {
+    word_of(lane, at)..u64::from((at + bytes).div_ceil(4)) * 32
 }
 
 impl Local {
@@ -24,6 +41,7 @@ impl Local {
         self.sanitised = sanitised;
         self.written.clear();
         self.written.resize(if sanitised { self.data.len() } else { 0 }, false);
+        self.undefined.clear();
     }
 
     /// Additional host memory that [`Self::grow`] takes, in bytes.
@@ -71,7 +89,27 @@ impl Local {
             for lane in lanes(mask) {
                 let span = self.span(lane, at, bytes as usize);
                 self.written[span].fill(false);
+                self.undefined.forget(words_of(lane, at, bytes), 32);
             }
+        }
+    }
+
+    /// The undefined bits of the word at `at`, and their source.
+    pub(crate) fn undefined_word(&self, lane: usize, at: u32) -> Option<(u32, &Arc<Fault>)> {
+        self.undefined.word(word_of(lane, at))
+    }
+
+    /// Records that the value just stored at `at` is undefined. `has_room` as for [`UndefinedBits::store`].
+    pub(crate) fn store_undefined(
+        &mut self,
+        lane: usize,
+        at: u32,
+        stored: &Stored<'_>,
+        has_room: impl Fn(u64) -> bool,
+    ) {
+        let span = self.span(lane, at, stored.bits.len());
+        if self.undefined.store(at.into(), (word_of(lane, at), 32), stored, has_room) {
+            self.written[span].iter_mut().zip(stored.bits).for_each(|(written, bits)| *written = *bits == 0);
         }
     }
 
@@ -95,10 +133,20 @@ impl Local {
     }
 
     pub(crate) fn copy(&mut self, lane: usize, from: u32, to: u32, bytes: u32) {
-        let (from, to) = (self.span(lane, from, bytes as usize), self.span(lane, to, bytes as usize));
-        if self.sanitised {
-            self.written.copy_within(from.clone(), to.start);
+        let (source, target) = (self.span(lane, from, bytes as usize), self.span(lane, to, bytes as usize));
+        self.data.copy_within(source.clone(), target.start);
+        if !self.sanitised {
+            return;
         }
-        self.data.copy_within(from, to.start);
+        self.written.copy_within(source, target.start);
+        let all: Vec<(u32, u8, Arc<Fault>)> = {
+            let bytes = self.undefined.bytes(words_of(lane, from, bytes), 32);
+            bytes.map(|byte| ((byte.word / 32 * 4 + byte.byte) as u32, byte.bits, Arc::clone(byte.source))).collect()
+        };
+        for (at, bits, source) in all.into_iter().filter(|(at, ..)| (from..from + bytes).contains(at)) {
+            let at = at - from + to;
+            let stored = Stored { bits: &[bits], source: &source, whole: false };
+            self.undefined.store(at.into(), (word_of(lane, at), 32), &stored, |_| true);
+        }
     }
 }

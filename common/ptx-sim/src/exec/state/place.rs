@@ -83,8 +83,8 @@ impl Reach<'_> {
 /// The part of an access that lies in one place.
 pub(crate) struct Visit<'a> {
     pub at: At<'a>,
-    /// Start of the predicates and of the local memory of the function's frame.
-    pub frame: (u32, u32),
+    /// First row of the function's frame.
+    pub frame: u32,
     pub part: &'a Part<'a>,
     pub addresses: &'a [u64; 32],
     pub reach: Reach<'a>,

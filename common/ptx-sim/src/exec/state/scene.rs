@@ -1,7 +1,7 @@
 //! A moment of a launch, from a monitor's point of view.
 
 use super::block::Block;
-use super::launch::Launch;
+use super::launch::{At, Launch};
 use super::rows::Rows;
 use super::warp::Warp;
 
@@ -12,6 +12,8 @@ pub(crate) struct Scene<'s, 'l> {
     pub warp: &'s Warp,
     /// Registers of the function the warp is in.
     pub rows: Rows,
+    /// The first of them among the warp's.
+    pub frame_rows: u32,
     /// The first of its predicates among the warp's.
     pub frame_predicates: u32,
     /// Offset of the function's frame in local memory.
@@ -21,4 +23,11 @@ pub(crate) struct Scene<'s, 'l> {
     pub mask: u32,
     /// Lanes for which the instruction's guard is true.
     pub active: u32,
+}
+
+impl<'s> Scene<'s, '_> {
+    /// The location of the instruction.
+    pub(crate) fn at(&self) -> At<'s> {
+        At { launch: self.launch, block: self.block.index, warp: self.warp.number, pc: self.pc }
+    }
 }

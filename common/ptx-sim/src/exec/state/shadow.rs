@@ -9,6 +9,7 @@ use super::launch::{At, Launch};
 use super::lines::{LINE, Line, Run, WORDS};
 use crate::ir::RESERVED_NAME;
 use crate::limits::{Account, Use};
+use crate::memory::UndefinedBits;
 
 /// Maximum accesses of other blocks that a block remembers until its end.
 const MAX_REACHED: usize = 1 << 12;
@@ -111,6 +112,8 @@ pub(crate) struct BlockShadow {
     pub(crate) fences: Fences,
     pub(crate) memory: Shadow,
     pub(crate) written: Vec<u64>,
+    /// What unwritten bytes hold that an undefined value was stored to.
+    pub(crate) undefined: UndefinedBits,
     pub(crate) warps: Vec<WarpShadow>,
     /// Whether a thread has exited.
     some_left: bool,
@@ -410,6 +413,7 @@ impl BlockShadow {
         {
             self.memory = memory;
         }
+        self.undefined.clear();
         self.written.clear();
         fill(&mut self.written, 0, (bytes as usize).div_ceil(64), &launch.account);
         // What the system keeps for itself it has cleared.

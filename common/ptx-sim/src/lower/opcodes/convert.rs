@@ -82,6 +82,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             d,
             d_wide: declared.size() == 8,
             sign_from: if to.signed() { to.size() as u8 * 8 } else { 0 },
+            integer: to.is_integer() && from.is_integer(),
             work: Work::of(Class::Conversion),
         })));
         Ok(())

@@ -82,6 +82,7 @@ impl Lanewise {
             d,
             d_wide: self.result.size() == 8,
             sign_from: 0,
+            integer: !self.types.iter().chain([&self.result]).any(|ty| ty.float()),
             work: self.work,
         }))
     }

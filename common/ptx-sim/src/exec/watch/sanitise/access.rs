@@ -1,9 +1,12 @@
 //! Checks of one access: whether its bytes were written, lie in one variable, and race with others.
 
+use std::sync::Arc;
+
 use super::races::race_problem;
 use super::shadows::{all_set, bits_of, for_words};
 use super::{DOUBTFUL_BYTES, MAX_DOUBTFUL, MAX_DOUBTFUL_READS, Met, Sanitiser};
 use crate::exec::state::block::Block;
+use crate::exec::state::copies::PendingCopy;
 use crate::exec::state::handover::Handover;
 use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{InOrder, Kind, Place, Visit};
@@ -11,10 +14,12 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::shadow::*;
 use crate::exec::state::warp::Warp;
 use crate::exec::watch::touched::How;
-use crate::fault::FaultKind;
+use crate::exec::watch::undefined::{NewSource, StoredLane};
+use crate::fault::{Fault, FaultKind};
 use crate::ir::{AtomOp, Op, Order, R, TogetherOp};
 use crate::lanes::{lanes, lanes_where, mask_of};
 use crate::limits::Use;
+use crate::memory::Stored;
 
 impl Sanitiser {
     /// Checks an access that the warp is about to make. Returns the lanes that must not make it.
@@ -35,7 +40,11 @@ impl Sanitiser {
                 let is_written = |lane: usize, from: u64, bytes: u64| {
                     warp.local.is_written(lane, (offsets[lane] + from) as u32, bytes as usize)
                 };
-                self.check_written(visit, number, part.mask, is_written);
+                let word = |lane: usize, from: u64| {
+                    let (bits, source) = warp.local.undefined_word(lane, (offsets[lane] + from) as u32)?;
+                    Some((bits, Arc::clone(source)))
+                };
+                self.check_written(visit, number, part.mask, is_written, word);
                 0
             }
             Place::Shared | Place::Peer(_) => {
@@ -61,20 +70,27 @@ impl Sanitiser {
                 };
                 let owner = peer.as_ref().map_or(number, |peer| peer.number);
                 let theirs = peer.as_mut().and_then(|peer| peer.shadow.as_mut());
-                let (mut memory, mut written) = match theirs {
+                let keeper = match theirs {
                     Some(theirs) => {
                         theirs.begin(self.now);
                         theirs.reached_by(&shadow, at, mask, self.now);
-                        (std::mem::take(&mut theirs.memory), std::mem::take(&mut theirs.written))
+                        theirs
                     }
-                    None => (std::mem::take(&mut shadow.memory), std::mem::take(&mut shadow.written)),
+                    None => &mut shadow,
                 };
+                let (mut memory, mut written) =
+                    (std::mem::take(&mut keeper.memory), std::mem::take(&mut keeper.written));
+                let undefined = std::mem::take(&mut keeper.undefined);
                 let bits = bits_of(reach.bytes);
                 let is_written = |lane: usize, from: u64, bytes: u64| {
                     let at = offsets[lane] + from;
                     !written[(at / 64) as usize] >> (at % 64) & bits_of(bytes) == 0
                 };
-                self.check_written(visit, number, mask, is_written);
+                let word = |lane: usize, from: u64| {
+                    let (bits, source) = undefined.word((offsets[lane] + from) / 4)?;
+                    Some((bits, Arc::clone(source)))
+                };
+                self.check_written(visit, number, mask, is_written, word);
                 // A copy counts when it is made.
                 if matches!(reach.kind, Kind::Write | Kind::Atomic) {
                     for lane in lanes(mask) {
@@ -106,7 +122,7 @@ impl Sanitiser {
                     _ => None,
                 };
                 let keeper = theirs.unwrap_or(&mut shadow);
-                (keeper.memory, keeper.written) = (memory, written);
+                (keeper.memory, keeper.written, keeper.undefined) = (memory, written, undefined);
                 block.shadow = Some(shadow);
                 stray
             }
@@ -118,7 +134,12 @@ impl Sanitiser {
                 }
                 if let Some(written) = allocation.written() {
                     let is_written = |lane: usize, from: u64, bytes: u64| written.has_all(offsets[lane] + from, bytes);
-                    self.check_written(visit, number, part.mask, is_written);
+                    let word = |lane: usize, from: u64| {
+                        let undefined = allocation.undefined();
+                        let (bits, source) = undefined.word((offsets[lane] + from) / 4)?;
+                        Some((bits, Arc::clone(source)))
+                    };
+                    self.check_written(visit, number, part.mask, is_written, word);
                     if reach.writes() {
                         lanes(part.mask).for_each(|lane| written.set(offsets[lane], reach.bytes));
                     }
@@ -276,12 +297,14 @@ impl Sanitiser {
     }
 
     /// Looks for lanes of `mask` that read unwritten bytes. A load's unwritten values are reported when they are used.
+    /// `word` has the undefined bits of the word at a byte of the access, and their source.
     pub(super) fn check_written(
         &mut self,
         visit: &Visit<'_>,
         block: u64,
         mask: u32,
         is_written: impl Fn(usize, u64, u64) -> bool,
+        word: impl Fn(usize, u64) -> Option<(u32, Arc<Fault>)>,
     ) {
         let Visit { at, frame, reach, .. } = *visit;
         if !reach.reads() {
@@ -292,20 +315,59 @@ impl Sanitiser {
             return;
         }
         let kind = FaultKind::UninitialisedRead;
+        let offsets = visit.offsets();
+        let warp = (block, at.warp);
+        let account = &at.launch.account;
         let mut rest = unwritten;
+        if matches!(at.launch.program.code[at.pc].op, Op::CpAsync(_)) {
+            return; // what it brings is undefined once it is there
+        }
         if let Op::Load(access) = &at.launch.program.code[at.pc].op {
             let bytes = u64::from(access.bytes);
-            for (element, &d) in (0..u64::from(access.count)).zip(&access.rows) {
-                let lanes = lanes_where(unwritten, |lane| !is_written(lane, element * bytes, bytes));
+            // Registers of 16 bytes are two of 8.
+            let parts =
+                (0..u64::from(access.count)).flat_map(|element| (0..bytes).step_by(8).map(move |from| (element, from)));
+            for (element, from) in parts {
+                let d = access.rows[element as usize];
+                let (from, length) = (element * bytes + from, bytes.min(8));
+                let lanes = lanes_where(unwritten, |lane| !is_written(lane, from, length));
                 if d == R::MAX {
                     rest &= !lanes;
-                } else if lanes != 0 {
-                    let problem = || unwritten_problem(visit, lanes);
-                    let name = (block, at.warp, frame, d);
-                    if self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes, lanes & rest], problem) {
-                        rest &= !lanes;
+                    continue;
+                }
+                let name = (warp, frame, d + (from - element * bytes) as u32 / 4);
+                let mut undefined = [0; 32];
+                let mut own = 0; // lanes whose bytes nothing was stored to
+                let mut others: Vec<(u32, Arc<Fault>)> = Vec::new();
+                for lane in crate::lanes::lanes(lanes) {
+                    let mut source = None;
+                    for byte in (0..length).filter(|byte| !is_written(lane, from + byte, 1)) {
+                        let (bits, of_byte) = match word(lane, from + byte) {
+                            Some((bits, of_byte)) => {
+                                (bits.to_le_bytes()[((offsets[lane] + from + byte) % 4) as usize], Some(of_byte))
+                            }
+                            None => (0, None),
+                        };
+                        // A byte without undefined bits has not been written since those of its word were stored.
+                        undefined[lane] |= u64::from(if bits == 0 { 0xff } else { bits }) << (8 * byte);
+                        source = source.or(of_byte.filter(|_| bits != 0));
+                    }
+                    undefined[lane] = access.extended(undefined[lane]);
+                    match source {
+                        None => own |= 1 << lane,
+                        Some(source) => match others.iter_mut().find(|(_, known)| Arc::ptr_eq(known, &source)) {
+                            Some((lanes, _)) => *lanes |= 1 << lane,
+                            None => others.push((1 << lane, source)),
+                        },
                     }
                 }
+                let problem = || unwritten_problem(visit, own);
+                let new = NewSource::Instruction { pc: at.pc, kind, problem: &problem };
+                let others = others.iter().map(|(lanes, source)| (*lanes, NewSource::Memory(source)));
+                for (lanes, source) in others.chain((own != 0).then_some((own, new))) {
+                    self.undefined.add(account, name, &undefined, [lanes, lanes & rest], source);
+                }
+                rest &= !lanes;
             }
         }
         if let Op::Together(together) = &at.launch.program.code[at.pc].op
@@ -325,15 +387,97 @@ impl Sanitiser {
                         unset(lane / 4, 4 * (lane % 4), 4)
                     }
                 });
-                let problem = || Problem { lanes, ..unwritten_problem(visit, rows) };
-                let name = (block, at.warp, frame, d);
-                if lanes != 0 && self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes; 2], problem) {
+                if lanes != 0 {
+                    let problem = || Problem { lanes, ..unwritten_problem(visit, rows) };
+                    let source = NewSource::Instruction { pc: at.pc, kind, problem: &problem };
+                    self.undefined.add(account, (warp, frame, d), &[u32::MAX.into(); 32], [lanes; 2], source);
                     rest &= !rows;
                 }
             }
         }
+        // Of what was stored undefined, the read that brought it says more.
+        for lane in lanes(rest) {
+            let first = (0..reach.bytes).find(|byte| !is_written(lane, *byte, 1));
+            if let Some((_, source)) = first.and_then(|byte| word(lane, byte)) {
+                self.report_read(&source, 1, || {
+                    at.launch.whereabouts(at.pc, at.block, at.warp, 1 << lane, "uses the value")
+                });
+                rest &= !(1 << lane);
+            }
+        }
         if rest != 0 {
             self.report(at, unwritten_problem(visit, rest));
+        }
+    }
+
+    /// Records the undefined part of what lanes have just stored.
+    pub(crate) fn stored(&mut self, block: &mut Block, warp: &mut Warp, visit: &Visit<'_>) {
+        let Visit { at, part, reach, .. } = *visit;
+        let (Op::Store(access), Some(values)) = (&at.launch.program.code[at.pc].op, reach.values) else { return };
+        let key = ((block.number, at.warp), visit.frame);
+        let all = self.undefined.stored(at, key, access, part.mask, values);
+        let offsets = visit.offsets();
+        let has_room = |bytes: u64| at.launch.account.take(Use::Shadow, bytes);
+        for StoredLane { lane, bits, source, whole } in &all {
+            let offset = offsets[*lane];
+            // The last lane's value stays.
+            let is_last = |other: usize| offsets[other] != offset || all.iter().any(|stored| stored.lane == other);
+            if !lanes(part.mask & u32::MAX << lane).all(is_last) {
+                continue;
+            }
+            let stored = Stored { bits: &bits[..reach.bytes as usize], source, whole: *whole };
+            let shadow = match part.place {
+                Place::Allocation(allocation) => {
+                    allocation.store_undefined(offset, &stored, has_room);
+                    continue;
+                }
+                Place::Local => {
+                    warp.local.store_undefined(*lane, offset as u32, &stored, has_room);
+                    continue;
+                }
+                Place::Shared => &mut block.shadow,
+                Place::Peer(rank) => &mut block.peers[rank as usize].shadow,
+                Place::Param => return,
+            };
+            if let Some(shadow) = shadow
+                && shadow.undefined.store(offset, (offset / 4, 1), &stored, has_room)
+            {
+                for (at, _) in (offset..).zip(stored.bits).filter(|(_, bits)| **bits != 0) {
+                    shadow.written[(at / 64) as usize] &= !(1 << (at % 64));
+                }
+            }
+        }
+    }
+
+    /// Records the undefined bytes that a `cp.async` has brought to shared memory.
+    pub(super) fn copied_undefined(&mut self, at: At<'_>, shadow: &mut BlockShadow, copy: &PendingCopy) {
+        if copy.read == 0 {
+            return;
+        }
+        let (allocation, from) = (copy.source(at.launch), copy.from.1);
+        let Some(written) = allocation.written() else { return };
+        if written.has_all(from, copy.read.into()) {
+            return;
+        }
+        let unwritten = (from..from + u64::from(copy.read)).filter(|at| written.word(at / 64) >> (at % 64) & 1 == 0);
+        for (byte, to) in unwritten.map(|byte| (byte, u64::from(copy.to) + (byte - from))) {
+            let word = allocation.undefined().word(byte / 4).map(|(bits, source)| (bits, Arc::clone(source)));
+            let (bits, source) = match word {
+                Some((bits, source)) => (bits.to_le_bytes()[(byte % 4) as usize], source),
+                None => {
+                    let message = "asynchronous copy of global memory that was never written";
+                    let problem = Problem::new(FaultKind::UninitialisedRead, 1 << copy.lane, message);
+                    let problem =
+                        problem.note(format!("the address is {}", allocation.describe(allocation.base + byte)));
+                    (0, self.undefined.fault_of(at, &problem.at(allocation.base + byte)))
+                }
+            };
+            let bits = if bits == 0 { 0xff } else { bits };
+            let has_room = |bytes: u64| at.launch.account.take(Use::Shadow, bytes);
+            let stored = Stored { bits: &[bits], source: &source, whole: false };
+            if shadow.undefined.store(to, (to / 4, 1), &stored, has_room) {
+                shadow.written[(to / 64) as usize] &= !(1 << (to % 64));
+            }
         }
     }
 
@@ -342,21 +486,14 @@ impl Sanitiser {
         &mut self,
         at: At<'_>,
         block: &Block,
-        frame: (u32, u32),
+        frame: u32,
         d: R,
         mask: u32,
         problem: Box<Problem>,
     ) {
-        let name = (block.number, at.warp, frame, d);
-        let kind = problem.kind;
-        let mut problem = Some(problem);
-        let followed = self.undefined.add(&at.launch.account, name, at.pc, kind, [mask; 2], || match problem.take() {
-            Some(problem) => *problem,
-            None => *Problem::new(kind, mask, ""),
-        });
-        if let Some(problem) = problem.filter(|_| !followed) {
-            self.report(at, *problem);
-        }
+        let source = NewSource::Instruction { pc: at.pc, kind: problem.kind, problem: &|| Problem::clone(&problem) };
+        let name = ((block.number, at.warp), frame, d);
+        self.undefined.add(&at.launch.account, name, &[u32::MAX.into(); 32], [mask; 2], source);
     }
 }
 

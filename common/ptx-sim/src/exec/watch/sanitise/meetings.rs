@@ -6,6 +6,7 @@ use super::shadows::bits_of;
 use super::{DOUBTFUL_BYTES, Sanitiser};
 use crate::exec::state::block::Block;
 use crate::exec::state::clock::{Clock, join};
+use crate::exec::state::copies::PendingCopy;
 use crate::exec::state::handover::{Acquired, Fences, Giver, Handover};
 use crate::exec::state::launch::{At, BlockIndex, Launch};
 use crate::exec::state::problem::Problem;
@@ -131,13 +132,16 @@ impl Sanitiser {
     }
 
     /// Records that a lane's asynchronous copy to shared memory has been waited for.
-    pub(crate) fn copied(&mut self, block: &mut Block, warp: u32, lane: usize, to: u32, bytes: u8) {
+    pub(crate) fn copied(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, copy: &PendingCopy) {
         let now = self.tick();
+        let PendingCopy { lane, to, bytes, .. } = *copy;
+        let at = At { launch, block: block.index, warp, pc: copy.pc };
         let Some(shadow) = &mut block.shadow else { return };
         let bits = bits_of(bytes.into());
         shadow.written[(to / 64) as usize] |= bits << (to % 64);
         let thread = shadow.thread(warp, lane);
         shadow.memory.settle(to.into(), bytes.into(), thread, now);
+        self.copied_undefined(at, shadow, copy);
     }
 
     /// Records that a lane's asynchronous copies have been made, and that it arrives at the mbarrier at `at` in shared

@@ -5,8 +5,8 @@
 //!
 //! # Initialisation
 //! A bit for each byte says whether it was ever written: in global memory for the life of an allocation, in shared memory
-//! for a block, in local memory for a frame. A read of an unwritten byte is a finding, once the value is used
-//! ([`super::undefined`]).
+//! for a block, in local memory for a frame. A read of an unwritten byte is a finding, once the value is used; stored, it
+//! makes the byte that it goes to unwritten ([`super::undefined`]).
 //!
 //! # Races
 //! Two accesses of different threads to the same bytes, at least one of which writes, race unless one *happens before* the
@@ -37,7 +37,7 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shadow::*;
 use crate::exec::watch::touched::{TouchedBytes, TouchedMemory};
-use crate::exec::watch::undefined::{Undefined, Used};
+use crate::exec::watch::undefined::{Source, Undefined, Used};
 use crate::exec::watch::wgmma_checks::WgmmaChecks;
 use crate::fault::{ASYNCHRONOUS_COPY, Fault, FaultKind};
 use crate::limits::Use;
@@ -89,7 +89,7 @@ pub(crate) struct Sanitiser {
     /// Races of a thread's plain read with atomics, by thread and place: none if its next access there is a compare-and-swap.
     doubtful: BTreeMap<(u32, Handover), Vec<Met>>,
     /// Undefined values in registers.
-    undefined: Undefined,
+    pub(crate) undefined: Undefined,
     /// Registers of warps that execute `wgmma`.
     pub(crate) wgmma: WgmmaChecks,
     /// Start and end of each variable in shared memory, in order.
@@ -184,21 +184,42 @@ impl Sanitiser {
     /// Reports undefined values that the instruction uses.
     #[inline(never)]
     fn follow(&mut self, scene: &Scene<'_, '_>) {
-        for Used { pc, kind, lanes, count, problem } in self.undefined.follow(scene) {
-            if let Some(&known) = self.known.get(&(kind, pc, None)) {
-                self.findings[known].count += count;
-            } else if let Some(mut problem) = problem {
-                if problem.lanes.trailing_zeros() != lanes.trailing_zeros() {
-                    problem.notes.clear(); // they are about another thread
-                    problem.address = None;
-                }
-                problem.lanes = lanes;
-                let at = At { launch: scene.launch, block: scene.block.index, warp: scene.warp.number, pc };
-                self.report(at, problem);
-                if let Some(&known) = self.known.get(&(kind, pc, None)) {
-                    self.findings[known].count += count - u64::from(lanes.count_ones());
+        for Used { source, lanes, by, count } in self.undefined.follow(scene) {
+            let use_note = || {
+                let At { launch, block, warp, pc } = scene.at();
+                launch.whereabouts(pc, block, warp, by, "uses the value")
+            };
+            match source {
+                Source::Memory(fault) => self.report_read(&fault, count, use_note),
+                Source::Instruction { pc, problem } => {
+                    let kind = problem.kind;
+                    if let Some(&known) = self.known.get(&(kind, pc, None)) {
+                        self.findings[known].count += count;
+                        continue;
+                    }
+                    let mut problem = Problem::clone(&problem);
+                    if problem.lanes.trailing_zeros() != lanes.trailing_zeros() {
+                        problem.notes.clear(); // they are about another thread
+                        problem.address = None;
+                    }
+                    problem.notes.push(use_note());
+                    problem.lanes = lanes;
+                    self.report(At { pc, ..scene.at() }, problem);
+                    if let Some(&known) = self.known.get(&(kind, pc, None)) {
+                        self.findings[known].count += count - u64::from(lanes.count_ones());
+                    }
                 }
             }
         }
+    }
+
+    /// Reports the use of values that were read before they were stored.
+    fn report_read(&mut self, read: &Fault, count: u64, use_note: impl FnOnce() -> String) {
+        let known = read.line_in(&self.findings).unwrap_or_else(|| {
+            let mut finding = Fault { count: 0, ..read.clone() };
+            finding.notes.push(use_note());
+            self.collect(finding)
+        });
+        self.findings[known].count += count;
     }
 }

@@ -1,0 +1,235 @@
+//! Undefined values: copied at will, and reported where they decide something.
+
+use super::findings_with_reads;
+use ptx_sim::{Arg, Device, DeviceConfig, DevicePtr, Fault, FaultKind, LaunchConfig, MemoryError, Module};
+
+const LOAD: &str = "ld.shared.u32 %r1, [unset];";
+
+/// A module of kernels `k0`, `k1` … with these bodies and the parameters `%rd1` and `%rd2`, buffers. `%r1` is undefined:
+/// line 13 loads it.
+fn module(bodies: &[&str]) -> String {
+    let kernel = |(number, body): (usize, &&str)| {
+        format!(
+            ".visible .entry k{number}(.param .u64 first, .param .u64 second) {{\n\
+             .reg .b16 %h<9>; .reg .b32 %r<12>; .reg .b64 %rd<12>; .reg .f32 %f<9>; .reg .pred %p<9>;\n\
+             .shared .align 16 .b8 unset{number}[32]; .shared .align 16 .b8 tile{number}[64];\n\
+             .local .align 16 .b8 mine{number}[64];\n\
+             ld.param.u64 %rd1, [first]; ld.param.u64 %rd2, [second];\n\
+             {}\n}}\n",
+            body.replace("LOAD", LOAD)
+                .replace("unset", &format!("unset{number}"))
+                .replace("tile", &format!("tile{number}"))
+                .replace("mine", &format!("mine{number}")),
+        )
+    };
+    let kernels: String = bodies.iter().enumerate().map(kernel).collect();
+    format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n\
+         .func (.param .b64 out) same(.param .align 8 .b8 in[16]) {{\n.reg .b64 %rd<2>;\n\
+         ld.param.b64 %rd1, [in+8]; st.param.b64 [out], %rd1; ret;\n}}\n{kernels}"
+    )
+}
+
+struct Run {
+    device: Device,
+    buffers: [DevicePtr; 2],
+    findings: Vec<Fault>,
+}
+
+/// Launches the kernels one after the other, each with one thread, and reads the first buffer; the second one is written.
+fn run(bodies: &[&str]) -> Run {
+    let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+    let loaded = device.load(&Module::from_ptx(&module(bodies), "k.ptx").unwrap()).unwrap();
+    let buffers = ["first", "second"].map(|label| device.alloc(64, label).unwrap());
+    device.fill(buffers[1], 0, 64).unwrap();
+    let args = buffers.map(Arg::from);
+    let mut findings = Vec::new();
+    for number in 0..bodies.len() {
+        let launched = loaded.kernel(&format!("k{number}")).unwrap().launch(&LaunchConfig::default(), &args);
+        findings.extend(findings_with_reads(&device, launched, &[]));
+    }
+    findings.extend(device.undefined(buffers[0], 64).unwrap());
+    Run { device, buffers, findings }
+}
+
+/// Expects one finding.
+#[track_caller]
+fn finds(bodies: &[&str]) -> Fault {
+    let Run { mut findings, .. } = run(bodies);
+    assert_eq!(findings.len(), 1, "{bodies:?}: {findings:#?}");
+    let finding = findings.remove(0);
+    assert_eq!(finding.kind, FaultKind::UninitialisedRead);
+    finding
+}
+
+#[track_caller]
+fn passes(bodies: &[&str]) {
+    let Run { findings, .. } = run(bodies);
+    assert!(findings.is_empty(), "{bodies:?}: {findings:#?}");
+}
+
+/// Expects that `%r3`, which the body computes, has exactly these undefined bits: each bit that is set decides a branch, the
+/// others do not.
+#[track_caller]
+fn undefined_bits(body: &str, expected: u32) {
+    for bit in [0, 1, 3, 4, 7, 8, 11, 12, 15, 16, 19, 20, 23, 24, 27, 28, 31] {
+        let body = format!(
+            "LOAD {body}\nand.b32 %r9, %r3, {};\nsetp.eq.u32 %p8, %r9, 0; @%p8 bra END;\nst.shared.u32 [tile], 1;\nEND: ret;",
+            1u32 << bit
+        );
+        let found = run(&[&body]).findings.len();
+        assert_eq!(found, (expected >> bit & 1) as usize, "bit {bit} of {expected:#x}: {body}");
+    }
+}
+
+#[test]
+fn what_decides_something_is_used() {
+    for used in [
+        "setp.lt.u32 %p1, %r1, 9; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;",
+        "setp.lt.u32 %p1, %r1, 9; @%p1 st.shared.u32 [tile], 1; ret;",
+        "and.b32 %r1, %r1, 12; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1; st.shared.u32 [%r2], 1; ret;",
+        "cvt.u64.u32 %rd3, %r1; add.u64 %rd3, %rd2, %rd3; ld.global.u32 %r2, [%rd3]; ret;",
+        "red.global.add.u32 [%rd2], %r1; ret;",
+        "st.shared.u32 [tile], 1; atom.shared.exch.b32 %r2, [tile], %r1; ret;",
+        "mov.u32 %r2, 3; shfl.sync.idx.b32 %r3, %r2, %r1, 31, 1; ret;",
+    ] {
+        let finding = finds(&[&format!("LOAD\n{used}")]);
+        assert!(finding.instruction.starts_with("ld.shared.u32"), "{finding}");
+        let use_note = "thread (0, 0, 0) uses the value at k.ptx:14".to_owned();
+        assert!(finding.notes.contains(&use_note), "{finding}");
+    }
+}
+
+#[test]
+fn what_is_only_copied_is_not_used() {
+    // By a local and a shared copy, a packed half, a function's argument, and a result nobody reads.
+    let through_memory =
+        "st.shared.u32 [tile], %r1; ld.shared.u32 %r2, [tile]; st.local.u32 [mine], %r2; ld.local.u32 %r3, [mine];";
+    let through_call = "{ .param .align 8 .b8 a[16]; .param .b64 b; mov.b64 %rd3, {%r1, %r1}; st.param.b64 [a], %rd3;\n\
+                        st.param.b64 [a+8], %rd3; call (b), same, (a); ld.param.b64 %rd4, [b]; cvt.u32.u64 %r3, %rd4; }";
+    for copy in [through_memory, through_call] {
+        passes(&[&format!("LOAD {copy} add.u32 %r4, %r3, 1; st.shared.u32 [tile+4], %r4; ret;")]);
+        let used = format!("LOAD\n{copy}\nsetp.eq.u32 %p1, %r3, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;");
+        let finding = finds(&[&used]);
+        // The read that brought it, not the last one.
+        assert!(finding.instruction.contains("[unset0]") && finding.count == 1, "{finding:?}");
+    }
+    // Overwritten, it is defined.
+    passes(&["LOAD st.shared.u32 [tile], %r1; st.shared.u32 [tile], 7; ld.shared.u32 %r2, [tile];\n\
+              setp.eq.u32 %p1, %r2, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"]);
+}
+
+#[test]
+fn the_host_reads_what_a_kernel_stored() {
+    let finding = finds(&["LOAD\nadd.u32 %r2, %r1, 5; st.global.u32 [%rd1+8], %r2; ret;"]);
+    assert!(finding.instruction.contains("[unset0]"), "{finding}");
+    let read = finding.notes.iter().find(|note| note.contains("the host reads it")).unwrap();
+    assert!(read.contains("8 bytes into `first`"), "{read}");
+
+    let Run { device, buffers: [first, second], .. } =
+        run(&["LOAD mov.u32 %r2, 7; st.global.v2.u32 [%rd1], {%r2, %r2};\n\
+        st.global.u32 [%rd1+8], %r1; ret;"]);
+    let mut bytes = [1; 12];
+    // The bytes are copied nevertheless; those beside them are defined, and a copy on the device changes nothing.
+    assert!(matches!(device.read(first, &mut bytes), Err(MemoryError::Undefined(findings)) if findings[0].count == 1));
+    assert_eq!(bytes, [7, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(device.read(first, &mut bytes[..8]), Ok(()));
+    device.copy(second, first.offset(4), 8).unwrap();
+    assert_eq!(device.undefined(second, 4).unwrap(), []);
+    assert_eq!(device.undefined(second, 64).unwrap().len(), 1);
+    device.write(first, &[0; 12]).unwrap();
+    assert_eq!(device.undefined(first, 64).unwrap(), []);
+    // What no kernel stored to is not judged.
+    assert_eq!(device.read(first.offset(32), &mut bytes), Ok(()));
+}
+
+#[test]
+fn padding_is_no_value() {
+    // A struct of 4 and 2 bytes, copied as 8.
+    let fill = "st.shared.u32 [tile], 1; st.shared.u16 [tile+4], 2;";
+    passes(&[&format!("{fill} ld.shared.u64 %rd3, [tile]; st.global.u64 [%rd1], %rd3; ret;")]);
+    passes(&[&format!(
+        "{fill} ld.shared.v4.u32 {{%r2, %r3, %r4, %r5}}, [tile]; st.global.v4.u32 [%rd1], {{%r2, %r3, %r4, %r5}}; ret;"
+    )]);
+    // A byte that is extended is no padding.
+    finds(&["ld.shared.u8 %r1, [unset]; st.global.u32 [%rd1], %r1; ret;"]);
+    finds(&["ld.shared.u8 %h1, [unset]; cvt.u32.u16 %r1, %h1; st.global.u32 [%rd1], %r1; ret;"]);
+}
+
+#[test]
+fn a_later_launch_uses_what_an_earlier_one_stored() {
+    let finding = finds(&[
+        "LOAD st.global.v2.u32 [%rd1], {%r1, 3}; ret;",
+        "ld.global.u32 %r1, [%rd1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;",
+    ]);
+    assert_eq!((finding.kernel.as_str(), finding.count), ("k0", 1), "{finding}");
+}
+
+#[test]
+fn asynchronous_copies_take_padding_along() {
+    let fill = "st.global.u32 [%rd1], 7; st.global.u32 [%rd1+8], 9;\n\
+                cp.async.ca.shared.global [tile], [%rd1], 16; cp.async.wait_all;";
+    let used = |at: u32| {
+        format!(
+            "{fill} ld.shared.u32 %r2, [tile+{at}]; setp.eq.u32 %p1, %r2, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"
+        )
+    };
+    passes(&[&used(0)]);
+    passes(&[&used(8)]);
+    let finding = finds(&[&used(4)]);
+    assert!(finding.instruction.starts_with("cp.async"), "{finding}");
+}
+
+#[test]
+fn bit_fields_are_defined_bit_by_bit() {
+    // Three bits of a byte are set beside others that are not, as nvcc -G and clang -O0 do it.
+    for (space, place) in [("shared", "tile"), ("local", "mine"), ("global", "%rd1")] {
+        let insert = format!(
+            "ld.{space}.u8 %r1, [{place}]; and.b32 %r2, %r1, -57; or.b32 %r2, %r2, 40; st.{space}.u8 [{place}], %r2;\n\
+             ld.{space}.u8 %r4, [{place}];"
+        );
+        let ends = "@%p1 bra END; st.shared.u32 [tile+8], 1; END: ret;";
+        passes(&[&format!("{insert} bfe.u32 %r3, %r4, 3, 3; setp.eq.u32 %p1, %r3, 5; {ends}")]);
+        passes(&[&format!("{insert} shl.b32 %r3, %r4, 26; shr.s32 %r3, %r3, 29; setp.eq.s32 %p1, %r3, 5; {ends}")]);
+        finds(&[&format!("{insert}\nbfe.u32 %r3, %r4, 2, 3; setp.eq.u32 %p1, %r3, 2; {ends}")]);
+    }
+}
+
+#[test]
+fn operations_say_which_bits_are_undefined() {
+    for (body, expected) in [
+        ("and.b32 %r3, %r1, 0xff00;", 0xff00),
+        ("or.b32 %r3, %r1, 0xffff00ff;", 0xff00),
+        ("xor.b32 %r3, %r1, 5;", u32::MAX),
+        ("not.b32 %r2, %r1; and.b32 %r3, %r2, 0x10;", 0x10),
+        ("mov.u32 %r2, 0xf0; mov.u32 %r4, 0xff; lop3.b32 %r3, %r1, %r2, %r4, 0x80;", 0xf0),
+        ("shl.b32 %r3, %r1, 16;", 0xffff_0000),
+        ("shr.u32 %r3, %r1, 24;", 0xff),
+        ("and.b32 %r2, %r1, 0x80000000; shr.s32 %r3, %r2, 8;", 0xff80_0000),
+        ("mov.u32 %r2, 1; shl.b32 %r3, %r2, %r1;", u32::MAX),
+        ("and.b32 %r2, %r1, 0xf0; add.u32 %r3, %r2, 1;", 0xf0),
+        ("and.b32 %r2, %r1, 0xf0; sub.u32 %r3, %r2, 1;", 0xffff_fff0),
+        ("and.b32 %r2, %r1, 0x100; mul.lo.u32 %r3, %r2, 3;", 0xffff_ff00),
+        ("prmt.b32 %r3, %r1, 0x12345678, 0x4047;", 0xff_0000),
+        ("bfi.b32 %r3, %r1, -1, 8, 8;", 0xff00),
+        ("mov.u32 %r2, 7; bfi.b32 %r3, %r2, %r1, 8, 8;", 0xffff_00ff),
+        ("bfe.u32 %r3, %r1, 4, 8;", 0xff),
+        ("brev.b32 %r2, %r1; and.b32 %r3, %r2, 3;", 3),
+        ("mov.u32 %r2, 0; shf.l.wrap.b32 %r3, %r1, %r2, 8;", 0xff),
+        ("cvt.u32.u8 %r3, %r1;", 0xff),
+        ("cvt.s32.s8 %r3, %r1;", u32::MAX),
+        ("cvt.u64.u32 %rd3, %r1; shl.b64 %rd3, %rd3, 8; cvt.u32.u64 %r3, %rd3;", 0xffff_ff00),
+        ("mov.b32 {%h1, %h2}, %r1; mov.u16 %h3, 5; mov.b32 %r3, {%h3, %h2};", 0xffff_0000),
+        ("setp.eq.u32 %p1, %r0, %r0; selp.u32 %r3, 5, %r1, %p1;", 0),
+        ("setp.eq.u32 %p1, %r1, 4; selp.u32 %r3, 5, 7, %p1;", 2),
+        ("setp.eq.u32 %p1, %r1, 4; setp.ne.u32 %p2, %r0, %r0; and.pred %p3, %p1, %p2; selp.u32 %r3, 0, -1, %p3;", 0),
+        ("or.b32 %r2, %r1, 8; setp.eq.u32 %p1, %r2, 4; selp.u32 %r3, 0, -1, %p1;", 0),
+        ("and.b32 %r2, %r1, 15; setp.lt.u32 %p1, %r2, 16; selp.u32 %r3, 0, -1, %p1;", 0),
+        ("and.b32 %r2, %r1, 15; setp.lt.s32 %p1, %r2, 15; selp.u32 %r3, 0, -1, %p1;", u32::MAX),
+        ("mov.b32 %f1, %r1; add.f32 %f2, %f1, 0f3F800000; mov.b32 %r3, %f2;", u32::MAX),
+        ("add.cc.u32 %r2, %r1, 1; addc.u32 %r3, %r0, 0;", u32::MAX),
+        ("mov.u32 %r3, %r1; mov.u32 %r3, 5;", 0),
+    ] {
+        undefined_bits(&format!("mov.u32 %r0, 0; {body}"), expected);
+    }
+}
