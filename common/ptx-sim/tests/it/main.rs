@@ -23,5 +23,6 @@ mod sanitise;
 mod textures;
 mod threads;
 mod trace;
+mod waits;
 mod watch;
 mod wgmma;
