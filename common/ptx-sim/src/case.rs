@@ -216,11 +216,14 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             Ok(observation) => {
                 instructions += observation.report.warp_instructions;
                 findings.extend(observation.findings);
+            }
+            Err(LaunchError::Findings(last)) => {
+                findings.extend(last);
+                let printed = session.device.take_output();
                 if let Some(limit) = limit_among(&findings) {
-                    let printed = session.device.take_output();
                     write_failed(&mut io::stdout().lock(), options.json, &printed, limit, Some(&findings));
-                    return Err(Failure::Findings(findings, options.source_root.clone()));
                 }
+                return Err(Failure::Findings(findings, options.source_root.clone()));
             }
             Err(LaunchError::Fault(fault)) => {
                 let printed = session.device.take_output();

@@ -60,7 +60,7 @@ pub enum FaultKind {
     MissingProxyFence,
     /// A bulk copy to or from shared memory that is under way when the block ends.
     UnawaitedCopy,
-    /// Threads that wait at mbarriers for arrivals or bytes that never come.
+    /// Threads that wait at mbarriers for arrivals or bytes that never come, or for memory that no thread is left to write.
     Deadlock,
     /// A read of bytes that were never written.
     UninitialisedRead,
@@ -119,6 +119,12 @@ impl FaultKind {
         }
     }
 
+    /// Whether it is a limit of the launch: of instructions, time or memory.
+    #[must_use]
+    pub fn is_limit(self) -> bool {
+        matches!(self, Self::Budget | Self::TimeLimit | Self::MemoryLimit)
+    }
+
     /// Usual cause; [`Fault::help`] knows more.
     fn help(self) -> &'static str {
         match self {
@@ -144,8 +150,8 @@ impl FaultKind {
                 "the mask of a `_sync` function names exactly the lanes that call it together; take it before the branch with \
                  `__ballot_sync`, or move the call out of the branch"
             }
-            Self::Budget => "the loop may never end; a longer kernel needs a larger budget",
-            Self::TimeLimit => "the loop may never end; a longer kernel needs more time",
+            Self::Budget => "does every loop end? A kernel that only takes long needs a larger budget",
+            Self::TimeLimit => "does every loop end? A kernel that only takes long needs more time",
             Self::MemoryLimit => {
                 "the limit is one for all that the file and its launch take; a larger kernel needs a larger one"
             }
@@ -272,6 +278,9 @@ pub struct Fault {
     pub count: u64,
 }
 
+/// Beginning of the message of a wait for memory that never ends.
+pub(crate) const MEMORY_WAIT: &str = "the wait for ";
+
 /// Value of [`OtherAccess::what`] for a `cp.async` or bulk copy.
 pub(crate) const ASYNCHRONOUS_COPY: &str = "asynchronous copy";
 
@@ -324,6 +333,11 @@ impl Fault {
             Some(other) if self.kind == FaultKind::SharedRace && other.what == ASYNCHRONOUS_COPY => {
                 "wait for a copy before its bytes are used: the thread that asked for a `cp.async` by `cp.async.wait_group`, and a \
                  `__syncthreads()` after that shows it to the others; for a bulk copy each thread that uses the bytes, at its mbarrier"
+            }
+            _ if self.kind == FaultKind::Deadlock && self.message.starts_with(MEMORY_WAIT) => {
+                "who was to write the value: a thread that has exited, that waits itself, or that missed its turn? Lanes and warps \
+                 that wait for each other must not stand between the others and a barrier; blocks that do need a cooperative \
+                 launch, and all of them must come"
             }
             _ => self.kind.help(),
         }

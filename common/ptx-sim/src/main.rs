@@ -303,10 +303,6 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             if options.sanitize {
                 observation.findings.extend(session.device.heap_findings());
             }
-            if let Some(limit) = limit_among(&observation.findings) {
-                write_failed(&mut out, options.json, &printed, limit, Some(&observation.findings));
-                return Err(Failure::Findings(observation.findings, roots.clone()));
-            }
             session.judge(session.shown(), &mut observation.findings);
             for (name, file) in &options.save {
                 let place = saved(&session, &options.launch, name)?;
@@ -348,13 +344,19 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             write_failed(&mut out, options.json, &printed, &fault, None);
             Err(Failure::Fault(fault, roots.clone()))
         }
+        Err(LaunchError::Findings(findings)) => {
+            if let Some(limit) = limit_among(&findings) {
+                write_failed(&mut out, options.json, &printed, limit, Some(&findings));
+            }
+            Err(Failure::Findings(findings, roots.clone()))
+        }
         Err(error) => Err(Failure::Usage(error)),
     }
 }
 
-/// The limit that ended a sanitised launch: there is no time or memory left for its buffers.
+/// The limit that ended a sanitised launch.
 fn limit_among(findings: &[Fault]) -> Option<&Fault> {
-    findings.iter().find(|finding| matches!(finding.kind, FaultKind::TimeLimit | FaultKind::MemoryLimit))
+    findings.iter().find(|finding| finding.kind.is_limit())
 }
 
 /// The buffer or variable of that name, or the buffer that is the argument of that number.

@@ -149,11 +149,11 @@ impl Subject {
         observation.findings.retain(|fault| is_long(fault.kind));
     }
 
-    /// Keeps a fault that ended a launch.
-    pub(super) fn note_fault(&self, kernel: &Kernel, fault: &Fault) {
+    /// Keeps the faults of a launch that one of them ended.
+    pub(super) fn note_faults(&self, kernel: &Kernel, faults: &[Fault]) {
         let mut seen = self.seen();
         seen.kernels.entry(kernel.name().to_owned()).or_default().launches += 1;
-        seen.find(kernel, fault);
+        faults.iter().for_each(|fault| seen.find(kernel, fault));
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

@@ -260,10 +260,10 @@ impl Kernel {
     }
 
     /// Runs the kernel to its end and returns the observations. On a device that sanitises, findings are part of them and
-    /// not an error.
+    /// not an error, unless one is a limit that the launch has reached: then it did not run to its end.
     ///
     /// # Errors
-    /// Same as [`Self::launch`], but for findings; [`LaunchError::Observe`] before anything ran if an object of observation
+    /// Same as [`Self::launch`], but for other findings; [`LaunchError::Observe`] before anything ran if an object of observation
     /// does not exist.
     pub fn observe(&self, config: &LaunchConfig, args: &[Arg], observe: &Observe) -> Result<Observation, LaunchError> {
         Kernel::observe_together(&[(self, args)], config, observe)
@@ -316,6 +316,7 @@ impl Kernel {
         let device = &self.loaded.device;
         let kernel = &module.parts()[self.index];
         let cluster = kernel.cluster.or(config.cluster);
+        let _running = device.launches.begin();
         let launch = exec::Launch {
             program: module.program(),
             kernel,
@@ -338,6 +339,8 @@ impl Kernel {
             output: &device.output,
             started: device.started,
             account: Account::new(device.memory.ledger(), config.time_limit),
+            loose: exec::LooseJoins::default(),
+            launches: &device.launches,
         };
         let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
         let told = observe.trace.is_some() || observe.watch.is_some();
@@ -389,9 +392,14 @@ impl Kernel {
                 debugger.finish();
             }
         }
+        let over = |finding: &Fault| finding.kind.is_limit();
         match fault {
-            // A sanitiser has it among its findings.
             Some(fault) if !launch.sanitised => Err(LaunchError::Fault(fault)),
+            // A fault of a cluster is among the sanitiser's findings; one of the launch as a whole is not yet.
+            fault if fault.is_some() || observation.findings.iter().any(over) => {
+                observation.findings.extend(fault.map(|fault| *fault));
+                Err(LaunchError::Findings(observation.findings))
+            }
             _ => {
                 let longest_warp = observation.report.longest_warp;
                 observation.profile =

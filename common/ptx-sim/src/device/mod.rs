@@ -5,6 +5,7 @@ mod module;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::exec::Launches;
 use crate::fault::Fault;
 use crate::limits::Ledger;
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, UndefinedRead, plural};
@@ -55,6 +56,7 @@ struct Inner {
     started: std::time::Instant,
     /// Textures and surfaces.
     objects: Mutex<Arc<Objects>>,
+    launches: Launches,
 }
 
 impl Device {
@@ -71,6 +73,7 @@ impl Device {
             output: Mutex::new(String::new()),
             started: std::time::Instant::now(),
             objects: Mutex::default(),
+            launches: Launches::default(),
         };
         Self { inner: Arc::new(inner) }
     }

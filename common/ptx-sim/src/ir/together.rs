@@ -28,6 +28,7 @@ pub(crate) enum ReduxOp {
     /// Minimum or maximum of f32: a function of [`crate::scalar`]; `abs`: of magnitudes.
     Float {
         f: LaneFn,
+        max: bool,
         mode: Mode,
         abs: bool,
     },
@@ -39,6 +40,19 @@ pub(crate) enum ReduxOp {
     And,
     Or,
     Xor,
+}
+
+impl ReduxOp {
+    /// Whether the two are one operation. Addresses of functions do not tell.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        match (self, other) {
+            (
+                Self::Float { max, mode, abs, .. },
+                Self::Float { max: other_max, mode: other_mode, abs: other_abs, .. },
+            ) => (max, mode, abs) == (other_max, other_mode, other_abs),
+            _ => std::mem::discriminant(&self) == std::mem::discriminant(&other),
+        }
+    }
 }
 
 /// An instruction that the lanes named in a mask execute together.

@@ -30,6 +30,19 @@ impl Relation {
             Self::Ge => a >= b,
         }
     }
+
+    /// The relation of integers that holds where this one does not.
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Eq => Self::Ne,
+            Self::Ne => Self::Eq,
+            Self::Lt => Self::Ge,
+            Self::Le => Self::Gt,
+            Self::Gt => Self::Le,
+            Self::Ge => Self::Lt,
+        }
+    }
 }
 
 /// A comparison operator. The `…u` forms are also true if an operand is NaN.

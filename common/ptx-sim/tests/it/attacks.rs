@@ -5,8 +5,8 @@ use crate::threads;
 use std::time::{Duration, Instant};
 
 use ptx_sim::{
-    Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, LoadError, LoadLimits, Module, Observe,
-    TraceRequest, WatchPoint, WatchRequest, WatchSink, WatchThreads,
+    Arg, Device, DeviceConfig, DevicePtr, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, LoadError, LoadLimits,
+    Module, Observe, TraceRequest, WatchPoint, WatchRequest, WatchSink, WatchThreads,
 };
 use threads::kernel_of_threads;
 
@@ -28,8 +28,18 @@ fn fault(text: &str, device: &Device, config: LaunchConfig, observe: &Observe) -
         kernel.info().params.iter().map(|_| device.alloc(1 << 16, "data").expect("there is room").into()).collect();
     match kernel.observe(&config, &args, observe) {
         Err(LaunchError::Fault(fault)) => *fault,
+        Err(LaunchError::Findings(findings)) => findings.first().cloned().expect("a finding"),
         Ok(observation) => observation.findings.first().cloned().expect("a finding"),
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// The findings of a sanitised launch, whether it ran to its end or not.
+fn findings(kernel: &Kernel, config: &LaunchConfig, data: DevicePtr) -> Vec<Fault> {
+    match kernel.observe(config, &[data.into()], &Observe::default()) {
+        Ok(observation) => observation.findings,
+        Err(LaunchError::Findings(findings)) => findings,
+        Err(other) => panic!("{other}"),
     }
 }
 
@@ -121,8 +131,9 @@ fn the_budget_counts_every_block() {
     let deadlock = ".visible .entry k() { bar.sync 0, 64; ret; }";
     let device = device(DeviceConfig { sanitize: true, ..Default::default() });
     let loaded = device.load(&module(deadlock)).unwrap();
-    let observation = loaded.kernel("k").unwrap().observe(&config, &[], &Observe::default()).unwrap();
-    assert!(observation.findings.iter().any(|finding| finding.kind == FaultKind::Budget));
+    let observed = loaded.kernel("k").unwrap().observe(&config, &[], &Observe::default());
+    let Err(LaunchError::Findings(findings)) = observed else { panic!("{observed:?}") };
+    assert!(findings.iter().any(|finding| finding.kind == FaultKind::Budget));
 }
 
 #[test]
@@ -235,7 +246,7 @@ fn a_shadow_fits_the_memory_limit() {
         let data = device.alloc(16 << 20, "data").unwrap();
         let loaded = device.load(&module(&text)).unwrap();
         let config = blocks(512, 32);
-        loaded.kernel("k").unwrap().observe(&config, &[data.into()], &Observe::default()).unwrap().findings
+        findings(&loaded.kernel("k").unwrap(), &config, data)
     };
     let findings = run(40 << 20);
     assert_eq!(findings[0].kind, FaultKind::MemoryLimit, "{}", findings[0]);
@@ -260,7 +271,7 @@ fn a_shadow_is_as_large_as_what_is_touched() {
         let data = device.alloc(1 << 30, "data").unwrap();
         let loaded = device.load(&module(text)).unwrap();
         let kernel = loaded.kernel("k").unwrap();
-        kernel.observe(&blocks(1024, 256), &[data.into()], &Observe::default()).unwrap().findings
+        findings(&kernel, &blocks(1024, 256), data)
     };
     assert_eq!(run(&text, 3 << 20), [], "a MiB of a GiB");
     // Words out of order need more, and bytes most.
@@ -287,7 +298,7 @@ fn handovers_fit_the_memory_limit() {
         let data = device.alloc(256 << 10, "data").unwrap();
         let loaded = device.load(&module(&text.replace("INSTRUCTION", instruction))).unwrap();
         let kernel = loaded.kernel("k").unwrap();
-        kernel.observe(&blocks(256, 256), &[data.into()], &Observe::default()).unwrap().findings
+        findings(&kernel, &blocks(256, 256), data)
     };
     assert_eq!(run("st.relaxed.gpu.global.u32", 8 << 20), []);
     let findings = run("st.release.gpu.global.u32", 8 << 20);

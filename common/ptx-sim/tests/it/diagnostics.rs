@@ -149,8 +149,13 @@ fn shuffle_that_some_lanes_never_reach() {
 }
 
 #[test]
+fn a_wait_that_never_ends() {
+    insta::assert_snapshot!(rendered(&fault("endless", block(1), vec![Buffer(1)])));
+}
+
+#[test]
 fn budget() {
-    let config = LaunchConfig { budget: Some(10_000), ..block(1) };
+    let config = LaunchConfig { budget: Some(1_000), ..block(1) };
     insta::assert_snapshot!(rendered(&fault("endless", config, vec![Buffer(1)])));
 }
 

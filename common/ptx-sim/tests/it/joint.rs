@@ -135,7 +135,7 @@ fn variables_are_each_devices_own() {
 
 /// A wait for a device that never raises its flag ends.
 #[test]
-fn a_wait_in_vain_ends_at_the_budget() {
+fn a_wait_in_vain_is_a_deadlock() {
     let host = Host::new(2, false);
     let kernels = host.kernels("exchange");
     let words = host.zeros(16, "values, flags and sums");
@@ -145,7 +145,7 @@ fn a_wait_in_vain_ends_at_the_budget() {
     let args = [Arg::from_bytes(&peers), 0u32.into(), 2u32.into(), words.offset(4 * 8).into()];
     let grids: Vec<(&Kernel, &[Arg])> = kernels.iter().map(|kernel| (kernel, &args[..])).collect();
     match Kernel::observe_together(&grids, &config, &Observe::default()) {
-        Err(LaunchError::Fault(fault)) => assert_eq!(fault.kind, FaultKind::Budget, "{fault}"),
+        Err(LaunchError::Fault(fault)) => assert_eq!(fault.kind, FaultKind::Deadlock, "{fault}"),
         other => panic!("{other:?}"),
     }
 }

@@ -24,6 +24,7 @@ mod textures;
 mod threads;
 mod trace;
 mod undefined;
+mod waits;
 mod watch;
 mod wgmma;
 

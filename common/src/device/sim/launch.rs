@@ -31,7 +31,8 @@ pub(super) fn noted(
     if let Some(subject) = subject {
         match &mut observed {
             Ok(observation) => subject.note(kernel, observation),
-            Err(ptx_sim::LaunchError::Fault(fault)) => subject.note_fault(kernel, fault),
+            Err(ptx_sim::LaunchError::Fault(fault)) => subject.note_faults(kernel, std::slice::from_ref(&**fault)),
+            Err(ptx_sim::LaunchError::Findings(findings)) => subject.note_faults(kernel, findings),
             Err(_) => {}
         }
     }

@@ -1,5 +1,7 @@
 //! Atomics, lane after lane.
 
+use std::cell::Cell;
+
 use super::check::{Checked, for_parts};
 use super::context::Context;
 use super::elements::{gather, scatter};
@@ -65,32 +67,46 @@ pub(crate) fn atomic<M: Monitor>(
     mask: u32,
 ) -> Checked<()> {
     if atomic.bytes == 16 {
+        context.warp.busy = true;
         return atomic128(context, rows, atomic, mask);
     }
     let addresses = addresses(rows, context.frame_local(), &atomic.address);
     let wide = atomic.bytes == 8;
     let in_global = Mode { ftz: atomic.flushes, ..atomic.mode };
     if !atomic.more.is_empty() {
+        context.warp.busy = true;
         return vector(context, rows, atomic, mask);
     }
     let mut old = [0; 32];
     let reach = Reach { order: atomic.order, scope: atomic.scope, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
     for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
+        let mut changed = false;
         for lane in lanes(part.mask) {
             let a = rows.lane_of(atomic.a, wide, lane);
             let b = if matches!(atomic.op, AtomOp::Cas) { rows.lane_of(atomic.b, wide, lane) } else { 0 };
             if let Place::Allocation(allocation) = part.place {
                 let offset = addresses[lane] - part.base;
+                let last = Cell::new(0);
                 // SAFETY: `for_parts` checked range and alignment of each lane of the part.
                 old[lane] = unsafe {
-                    allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, in_global, old, a, b))
+                    allocation.update(offset, atomic.bytes, |old| {
+                        last.set(atomic_result(atomic, in_global, old, a, b));
+                        last.get()
+                    })
                 };
+                changed |= last.get() != old[lane];
             } else {
                 let one = Part { mask: 1 << lane, ..*part };
                 old[lane] = gather(context, &one, &addresses, 0, atomic.bytes)[lane];
                 let new = atomic_result(atomic, atomic.mode, old[lane], a, b);
                 scatter(context, &one, &addresses, 0, atomic.bytes, |_| new);
+                changed |= new != old[lane];
             }
+        }
+        if changed {
+            context.warp.busy = true;
+        } else {
+            context.ask(part, &addresses, atomic.bytes.into());
         }
     })?;
     if let Some(d) = atomic.result {

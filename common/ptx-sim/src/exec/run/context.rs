@@ -2,6 +2,8 @@
 
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::{At, Launch};
+use crate::exec::state::place::{Part, Place};
+use crate::exec::state::poll::Poll;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::Rows;
 use crate::exec::state::warp::{Frame, Warp};
@@ -36,6 +38,17 @@ impl<'c, M: Monitor> Context<'c, '_, M> {
             }
             None => Err(problem),
         }
+    }
+
+    /// Notes that lanes of `part` read memory that another thread may be about to write.
+    pub(crate) fn ask(&mut self, part: &Part<'_>, addresses: &[u64; 32], bytes: u64) {
+        if part.mask == 0 || matches!(part.place, Place::Local) {
+            return; // not read at all, or written by the thread itself
+        }
+        let (pc, frame, lane) = (self.pc, self.frame, part.mask.trailing_zeros() as usize);
+        let address = addresses[lane];
+        let shared = matches!(part.place, Place::Shared).then(|| address.wrapping_sub(part.base));
+        self.warp.ask(|| Poll { pc, frame, lane, address, bytes, shared });
     }
 
     pub(crate) fn rows(&mut self) -> Rows {

@@ -3,7 +3,7 @@
 use super::context::{Context, Fail, Step};
 use super::malloc::{free, malloc};
 use super::printf;
-use super::together;
+use super::together::{self, Meeting};
 use super::wgmma;
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::Launch;
@@ -179,42 +179,57 @@ pub(crate) fn meet<M: Monitor>(
     for first in 0..warp.splits.len() {
         let State::Together { members } = warp.splits[first].state else { continue };
         let Split { pc, frame, .. } = warp.splits[first];
-        let Op::Together(op) = &launch.program.code[pc as usize].op else { continue };
-        let sync = matches!(op.op, TogetherOp::Sync);
-        let is_with = |split: &Split| match split.state {
-            State::Together { members: theirs } => {
-                theirs == members && (sync || split.pc == pc && split.frame.rows == frame.rows)
-            }
-            _ => false,
+        let op_of = |split: &Split| match &launch.program.code[split.pc as usize].op {
+            Op::Together(op) => Some(op),
+            _ => None,
+        };
+        let Some(op) = op_of(&warp.splits[first]) else { continue };
+        let is_here = |split: &Split| split.pc == pc && split.frame.rows == frame.rows;
+        let is_with = |split: &Split| {
+            let alike = || op_of(split).is_some_and(|other| together::meet_apart(&op.op, &other.op));
+            split.state == State::Together { members } && (is_here(split) || alike())
         };
         let union = warp.splits.iter().filter(|split| is_with(split)).fold(0, |union, split| union | split.mask);
         if members & warp.live & !union != 0 {
             continue;
         }
+        let mut places: Vec<Meeting<'_>> = Vec::new();
+        for split in warp.splits.iter().filter(|split| is_with(split)) {
+            let Split { mask: lanes, frame, .. } = *split;
+            let pc = split.pc as usize;
+            let Some(op) = op_of(split).map(|together| &together.op) else { continue };
+            match places.iter_mut().find(|place| place.pc == pc && place.frame.rows == frame.rows) {
+                Some(place) => place.lanes |= lanes,
+                None => places.push(Meeting { pc, op, frame, lanes }),
+            }
+        }
         let pc = pc as usize;
-        if sync {
-            if let Some(sanitiser) = monitor.sanitiser() {
-                sanitiser.warp_met(launch, block, warp.number, union);
+        let mut context = Context { warp, block, launch, frame, monitor, pc };
+        let step = match &*places {
+            [_] => together::execute(&mut context, op, union),
+            _ => together::execute_apart(&mut context, &op.op, &places, members).map(|()| Step::Done),
+        };
+        warp.passed &= !union;
+        if step.map_err(|problem| (problem, pc))? == Step::WaitForWarps {
+            warp.splits.iter_mut().filter(|split| is_with(split)).for_each(|split| split.state = State::Warpgroup);
+            continue;
+        }
+        if !matches!(op.op, TogetherOp::Sync) {
+            for Meeting { pc, frame, lanes, .. } in places {
+                let rows = warp.frame_rows(frame);
+                monitor.after(&Scene {
+                    launch,
+                    block,
+                    warp,
+                    rows,
+                    frame_rows: frame.rows,
+                    frame_predicates: frame.predicates,
+                    frame_local: frame.local,
+                    pc,
+                    mask: lanes,
+                    active: lanes,
+                });
             }
-        } else {
-            let mut context = Context { warp, block, launch, frame, monitor, pc };
-            if together::execute(&mut context, op, union).map_err(|problem| (problem, pc))? == Step::WaitForWarps {
-                warp.splits.iter_mut().filter(|split| is_with(split)).for_each(|split| split.state = State::Warpgroup);
-                continue;
-            }
-            let rows = warp.frame_rows(frame);
-            monitor.after(&Scene {
-                launch,
-                block,
-                warp,
-                rows,
-                frame_rows: frame.rows,
-                frame_predicates: frame.predicates,
-                frame_local: frame.local,
-                pc,
-                mask: union,
-                active: union,
-            });
         }
         for split in warp.splits.iter_mut().filter(|split| is_with(split)) {
             split.pc += 1;

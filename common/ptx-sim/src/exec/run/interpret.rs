@@ -16,7 +16,7 @@ use super::load_store::{load, store};
 use super::mbarrier;
 use super::tensor;
 use super::texture;
-use super::together;
+use super::together::{self, Wanted};
 use super::wgmma;
 use crate::exec::state::address::{is_constant, is_in_space};
 use crate::exec::state::block::Block;
@@ -325,19 +325,19 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             }
 
             Op::Load(access) => {
-                warp.busy |= !matches!(access.address.space, MemSpace::Param | MemSpace::Local);
                 if let Err(problem) = load::<M, AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
             Op::Store(access) => {
-                warp.busy |= !matches!(access.address.space, MemSpace::Param | MemSpace::Local);
+                // A thread's own memory is only for itself; a volatile variable there counts what it does.
+                warp.busy |=
+                    !matches!(access.address.space, MemSpace::Param | MemSpace::Local) || access.order != Order::Weak;
                 if let Err(problem) = store::<M, AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
             Op::Atomic(atomic) => {
-                warp.busy = true;
                 if let Err(problem) = atomic::atomic(&mut context!(), rows, atomic, active) {
                     break Err(problem);
                 }
@@ -459,12 +459,16 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     && let Some(join) = &mut warp.joins[split.join as usize]
                 {
                     join.arrived |= mask;
-                    if join.arrived != join.expected {
+                    let parent = join.parent;
+                    if join.arrived == join.expected {
+                        mask = join.expected;
+                        warp.joins[split.join as usize] = None;
+                    } else if launch.is_loose(pc) {
+                        mask = std::mem::take(&mut join.arrived);
+                        join.expected &= !mask;
+                    } else {
                         break Ok(Stop::Gone);
                     }
-                    mask = join.expected;
-                    let parent = join.parent;
-                    warp.joins[split.join as usize] = None;
                     split.join = parent;
                 }
             }
@@ -560,8 +564,9 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::Nanosleep => {
+                warp.polled += 1;
                 pc += 1;
-                break Ok(Stop::Quantum);
+                break Ok(Stop::Yield);
             }
             Op::Activemask { d } => rows.set(*d, active, [active; 32]),
             Op::Barrier(barrier) => {
@@ -577,6 +582,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::ClusterArrive { releases } => {
+                warp.busy = true;
                 if let Err(problem) = cluster_arrive(&mut context!(), *releases, active) {
                     break Err(problem);
                 }
@@ -595,7 +601,8 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 Err(problem) => break Err(problem),
                 Ok(None) => match together::execute(&mut context!(), op, active) {
                     Err(problem) => break Err(problem),
-                    Ok(Step::Done) => {}
+                    // Those without a mask are products, and moves to and from shared memory.
+                    Ok(Step::Done) => warp.busy |= op.members.is_none(),
                     Ok(Step::WaitForWarps) => {
                         leave_behind(warp, split, pc, mask, active);
                         mask = active;
@@ -603,9 +610,14 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                         break Ok(Stop::Wait);
                     }
                 },
-                Ok(Some(members)) => {
+                Ok(Some(Wanted { lanes, members })) => {
                     leave_behind(warp, split, pc, mask, active);
-                    mask = active;
+                    if lanes != active {
+                        // They have another mask, and so others to wait for.
+                        let rest = Split { pc: pc as u32, mask: active & !lanes, ..split.clone() };
+                        warp.splits.push(rest);
+                    }
+                    mask = lanes;
                     split.state = State::Together { members };
                     break Ok(Stop::Wait);
                 }

@@ -156,6 +156,9 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
     let total = bytes * u64::from(access.count);
     let reach = Reach { order: access.order, scope: access.scope, ..Reach::new(Kind::Read, total) };
     let refused = for_parts(context, access.address.space, &addresses, mask, reach, |context, part| {
+        if reach.order != Order::Weak {
+            context.ask(part, &addresses, total);
+        }
         for at in 0..usize::from(access.count) {
             let d = access.rows[at];
             if d == R::MAX {

@@ -20,7 +20,7 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::Rows;
 use crate::exec::state::warp::WaitInVain;
 use crate::exec::watch::monitor::Monitor;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::memory::plural;
@@ -312,75 +312,38 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
 /// its queries and then do something else; it does not count as far as that.
 const VAIN_WAITS: u64 = 1 << 12;
 
-/// Vain waits, for each warp, after which the warps' registers are checked for changes between waits. If there are none, no
-/// wait will ever be different.
-const FEW_WAITS: u64 = 8;
-
-/// Maximum number of waits that a deadlock names.
-const MAX_WAITS: usize = 8;
-
-/// The deadlock of a cluster whose warps, all that can run, ask mbarriers in vain while nothing else happens: the arrivals do
-/// not come, since a wait makes the copies that it can wait for.
-pub(crate) fn starved(cluster: &mut Cluster, launch: &Launch<'_>) -> Option<Box<Fault>> {
+/// Whether the warps of a cluster, all that can run, ask mbarriers in vain while nothing else happens: the arrivals do not
+/// come, since a wait makes the copies that it can wait for.
+pub(crate) fn starved(cluster: &mut Cluster) -> bool {
     let blocks = &mut cluster.blocks;
     if blocks.iter().any(|block| block.busy) {
         blocks.iter_mut().for_each(|block| (block.vain_waits, block.busy) = (0, false));
-        cluster.looks = 0;
-        return None;
+        return false;
     }
     let [waits, warps] = blocks
         .iter()
         .fold([0, 0], |[waits, warps], block| [waits + block.vain_waits, warps + block.warps.len() as u64]);
-    if waits < FEW_WAITS * warps || waits < VAIN_WAITS * warps && !cluster.stands_still(launch) {
-        return None;
-    }
-    let blocks = &mut cluster.blocks;
-    let waits = |block: &Block| block.warps.iter().find_map(|warp| Some((warp.number, warp.in_vain?)));
-    let (at, (warp, first)) = blocks.iter().enumerate().find_map(|(at, block)| Some((at, waits(block)?)))?;
-    let mut notes = Vec::new();
-    for block in blocks.iter_mut() {
-        notes.extend(all_waits_in_vain(block, launch));
-    }
-    let count = notes.len();
-    let message = match count {
-        0 | 1 => "a wait at an mbarrier never ends: no thread of the block can go on".to_owned(),
-        _ => format!("{count} warps wait at mbarriers without end: no thread of the block can go on"),
-    };
-    if count > MAX_WAITS {
-        notes.truncate(MAX_WAITS);
-        notes.push(format!("{} more warps wait", count - MAX_WAITS));
-    }
-    let mut problem = Problem::new(FaultKind::Deadlock, 1 << first.lane, message).at(first.at);
-    problem.notes.extend(notes);
-    Some(Box::new(launch.fault(*problem, first.pc, blocks[at].index, warp)))
+    waits >= VAIN_WAITS * warps
 }
 
 /// Describes which thread waits for an unfinished phase of an mbarrier, and for how many arrivals.
-pub(crate) fn waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Option<String> {
-    all_waits_in_vain(block, launch).into_iter().next()
-}
-
-/// The same for each warp.
-fn all_waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Vec<String> {
-    let waits: Vec<_> = block.warps.iter().filter_map(|warp| Some((warp.number, warp.in_vain?))).collect();
-    let told = waits.into_iter().filter_map(|(warp, WaitInVain { pc, lane, at, phase })| {
-        // SAFETY: the wait was made, so its eight bytes are shared memory, and aligned.
-        let state = State::decode(unsafe { read_shared(shared_bytes(block), at, 8) })?;
-        let State { expected, missing, transactions, .. } = state;
-        let bytes = match transactions {
-            0 => String::new(),
-            1.. => format!(", and {} have yet to come", plural(transactions as u64)),
-            _ => format!(", and {} more have come than were expected", plural(transactions.unsigned_abs().into())),
-        };
-        (state.phase == phase).then(|| {
-            let place = launch.whereabouts(pc, block.index, warp, 1 << lane, "waits");
-            let (phase, verb) = (u32::from(phase), if missing == 1 { "is" } else { "are" });
-            format!(
-                "{place} for a phase of parity {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing{bytes}"
-            )
-        })
-    });
-    told.collect()
+pub(crate) fn wait_in_vain(block: &mut Block, warp: u32, wait: WaitInVain, launch: &Launch<'_>) -> Option<String> {
+    let WaitInVain { pc, lane, at, phase } = wait;
+    // SAFETY: the wait was made, so its eight bytes are shared memory, and aligned.
+    let state = State::decode(unsafe { read_shared(shared_bytes(block), at, 8) })?;
+    let State { expected, missing, transactions, .. } = state;
+    let bytes = match transactions {
+        0 => String::new(),
+        1.. => format!(", and {} have yet to come", plural(transactions as u64)),
+        _ => format!(", and {} more have come than were expected", plural(transactions.unsigned_abs().into())),
+    };
+    (state.phase == phase).then(|| {
+        let place = launch.whereabouts(pc, block.index, warp, 1 << lane, "waits");
+        let (phase, verb) = (u32::from(phase), if missing == 1 { "is" } else { "are" });
+        format!(
+            "{place} for a phase of parity {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing{bytes}"
+        )
+    })
 }
 
 #[cfg(test)]

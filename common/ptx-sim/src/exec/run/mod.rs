@@ -18,6 +18,7 @@ pub(crate) mod mbarrier;
 pub(crate) mod printf;
 pub(crate) mod schedule;
 pub(crate) mod stack;
+pub(crate) mod stuck;
 pub(crate) mod tensor;
 pub(crate) mod texture;
 pub(crate) mod together;

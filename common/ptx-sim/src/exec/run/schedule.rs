@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::mbarrier::{starved, waits_in_vain};
+use super::mbarrier::starved;
+use super::stuck::{Ledger, Next, asks_in_vain};
 use super::turn;
 use crate::exec::state::barrier::{BARRIERS, BarrierState};
 use crate::exec::state::block::Block;
@@ -31,16 +32,30 @@ enum Outcome {
     Done,
     /// The cluster used up its turns; it may be waiting for another.
     Yielded,
+    /// It waits for others, and nothing that it does before they write changes that.
+    Still,
 }
 
 impl Cluster {
-    /// Gives each warp of each block a turn, over and over, until all are done or the cluster's turns are used up.
+    /// Gives each warp of each block a turn, over and over, until all are done or the cluster's turns are used up. Memory has
+    /// changed if `epoch` has; if `freed` has, lanes are to go on that wait at joins.
     fn run<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
         meter: &mut Meter<'_, '_>,
         monitor: &mut M,
+        [epoch, freed]: [u64; 2],
     ) -> Result<Outcome, Box<Fault>> {
+        self.wrote = false;
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            (self.quiet, self.still) = (0, false);
+        }
+        if std::mem::replace(&mut self.freed, freed) != freed {
+            self.leave_joins(launch);
+        }
+        if self.still {
+            return Ok(Outcome::Still);
+        }
         for _ in 0..QUANTUM {
             let mut round = Round { done: true, moved: false };
             for rank in 0..self.blocks.len() {
@@ -61,8 +76,21 @@ impl Cluster {
             if !round.moved {
                 return Err(self.deadlock(launch));
             }
-            if let Some(fault) = starved(self, launch) {
-                return Err(fault);
+            let starved = starved(self);
+            if !self.look(launch) && !starved {
+                continue;
+            }
+            if starved || self.waits_for_itself() {
+                if self.leave_joins(launch) {
+                    continue;
+                }
+                if let Some(fault) = self.stuck(launch, monitor, Vec::new()) {
+                    return Err(fault);
+                }
+            }
+            if !starved {
+                self.still = true;
+                return Ok(Outcome::Still);
             }
         }
         Ok(Outcome::Yielded)
@@ -126,7 +154,7 @@ impl Block {
             let reached = meter.charge(used);
             round.moved |= result?;
             if let Some(reached) = reached {
-                return Err(self.stopped(launch, reached));
+                return Err(self.stopped(launch, monitor, reached));
             }
             if self.barriers_touched {
                 self.barriers_touched = false;
@@ -236,15 +264,18 @@ impl Block {
     }
 
     /// The fault of a launch that reached a limit while this block ran: names the location of the first unfinished warp.
-    fn stopped(&mut self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
+    fn stopped<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M, reached: Reached) -> Box<Fault> {
         let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
         let Some((warp, pc, lanes)) = position else {
             let (block, device) = (self.index.at, launch.device_of(self.index));
             return Box::new(Fault { block, device, ..*launch.reached(reached) });
         };
         let mut problem = Problem::new(reached.kind, lanes, reached.message);
-        if let Some(note) = waits_in_vain(self, launch) {
-            problem = problem.note(note);
+        for number in 0..self.warps.len() {
+            problem.notes = asks_in_vain(self, number, launch, monitor);
+            if !problem.notes.is_empty() {
+                break;
+            }
         }
         Box::new(launch.fault(*problem, pc, self.index, warp))
     }
@@ -314,8 +345,10 @@ struct Queue {
     /// The next fresh one; changed under the lock of `begun`.
     next: AtomicU64,
     total: u64,
-    /// Clusters that had a turn and are not done.
-    begun: Mutex<VecDeque<Cluster>>,
+    begun: Mutex<Begun>,
+    /// Number of turns of clusters that changed memory, began or ended; and the one at which joins were last left.
+    epoch: AtomicU64,
+    freed: AtomicU64,
     /// The lowest cluster that is known to be at fault: those below it still run, so that the same one is reported each time.
     faulty: AtomicU64,
     spent: AtomicU64,
@@ -330,6 +363,14 @@ struct Queue {
     starved: AtomicBool,
 }
 
+/// Clusters that have begun.
+#[derive(Default)]
+struct Begun {
+    /// Those that had a turn and are not done.
+    waiting: VecDeque<Cluster>,
+    ledger: Ledger,
+}
+
 impl Queue {
     /// The next cluster to run: a fresh one, unless too many have begun.
     fn take(&self, launch: &Launch<'_>, spare: &mut Option<Cluster>) -> Option<Cluster> {
@@ -337,7 +378,7 @@ impl Queue {
             return None;
         }
         let mut begun = lock(&self.begun);
-        if begun.len() < self.max_begun {
+        if begun.waiting.len() < self.max_begun {
             let number = self.next.load(Ordering::Relaxed);
             if number < self.total.min(self.faulty.load(Ordering::Relaxed)) {
                 // A cluster's memory is taken once: those that follow it here use it again.
@@ -351,8 +392,61 @@ impl Queue {
                 self.starved.store(true, Ordering::Relaxed);
             }
         }
-        begun.pop_front()
+        begun.waiting.pop_front()
     }
+
+    /// What becomes of a cluster that stands still since `epoch`: it waits for others, or the fault of a launch in which
+    /// nothing can happen any more.
+    fn stands_still<M: Monitor>(
+        &self,
+        launch: &Launch<'_>,
+        mut cluster: Cluster,
+        epoch: u64,
+        monitor: &mut M,
+    ) -> Result<(), (Cluster, Box<Fault>)> {
+        let mut begun = lock(&self.begun);
+        let count = self.next.load(Ordering::Relaxed);
+        let more = begun.waiting.len() + 1 < self.max_begun
+            && count < self.total.min(self.faulty.load(Ordering::Relaxed))
+            && !self.starved.load(Ordering::Relaxed);
+        if self.epoch.load(Ordering::SeqCst) == epoch {
+            match begun.ledger.stands_still(&mut cluster, epoch, count, more) {
+                Next::Wait => {}
+                Next::Free => {
+                    let now = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+                    begun.ledger.free(now);
+                    self.freed.store(now, Ordering::SeqCst);
+                }
+                Next::Stuck => {
+                    let notes = begun.ledger.absent(launch, count);
+                    if let Some(fault) = cluster.stuck(launch, monitor, notes) {
+                        return Err((cluster, fault));
+                    }
+                    (cluster.quiet, cluster.still) = (0, false); // what it waited for has just come
+                }
+            }
+        }
+        let waits = begun.waiting.is_empty();
+        begun.waiting.push_back(cluster);
+        drop(begun);
+        if waits {
+            std::thread::yield_now(); // another worker has what it waits for
+        }
+        Ok(())
+    }
+
+    /// ", in block 5 of 8": how far a launch of several blocks came.
+    fn progress(&self, launch: &Launch<'_>) -> String {
+        let (begun, all) = (self.next.load(Ordering::Relaxed) * u64::from(launch.cluster_blocks()), launch.blocks());
+        if all == 1 { String::new() } else { format!(", in block {} of {}", grouped(begun), grouped(all)) }
+    }
+}
+
+/// A number with commas between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let comma = |at: usize| at != 0 && (digits.len() - at).is_multiple_of(3);
+    digits.char_indices().flat_map(|(at, digit)| comma(at).then_some(',').into_iter().chain([digit])).collect()
 }
 
 /// Host memory that a cluster takes when it begins, in bytes.
@@ -371,7 +465,9 @@ pub(crate) fn run<M: Monitor>(
     let queue = Queue {
         next: AtomicU64::new(0),
         total,
-        begun: Mutex::new(VecDeque::new()),
+        begun: Mutex::default(),
+        epoch: AtomicU64::new(0),
+        freed: AtomicU64::new(0),
         faulty: AtomicU64::new(u64::MAX),
         spent: AtomicU64::new(0),
         fault: Mutex::new(None),
@@ -413,11 +509,27 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor:
     let mut counts = Counts::default();
     while let Some(mut cluster) = queue.take(launch, &mut spare) {
         if cluster.number > queue.faulty.load(Ordering::Relaxed) {
+            lock(&queue.begun).ledger.give_up(&cluster);
             spare = Some(cluster);
             continue;
         }
-        let outcome = cluster.run(launch, &mut meter, monitor);
-        if !matches!(outcome, Ok(Outcome::Yielded))
+        // What another launch writes is a change too.
+        let alone = launch.launches.alone();
+        if alone.is_none() || std::mem::replace(&mut cluster.alone, alone) != alone {
+            queue.epoch.fetch_add(1, Ordering::SeqCst);
+        }
+        let now = [&queue.epoch, &queue.freed].map(|count| count.load(Ordering::SeqCst));
+        let mut outcome = cluster.run(launch, &mut meter, monitor, now);
+        if cluster.wrote || !matches!(outcome, Ok(Outcome::Yielded | Outcome::Still)) {
+            queue.epoch.fetch_add(1, Ordering::SeqCst);
+        }
+        if matches!(outcome, Ok(Outcome::Still)) && alone.is_some() && launch.launches.alone() == alone {
+            match queue.stands_still(launch, cluster, now[0], monitor) {
+                Ok(()) => continue,
+                Err((stuck, fault)) => (cluster, outcome) = (stuck, Err(fault)),
+            }
+        }
+        if !matches!(outcome, Ok(Outcome::Yielded | Outcome::Still))
             && let Some(sanitiser) = monitor.sanitiser()
         {
             let stuck = outcome.as_ref().is_err_and(|fault| fault.kind == FaultKind::BarrierDivergence);
@@ -430,16 +542,19 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor:
         }
         match outcome {
             Ok(Outcome::Done) => {
+                lock(&queue.begun).ledger.end(cluster.number);
                 for block in &cluster.blocks {
                     let longest_warp = block.warps.iter().map(|warp| warp.clock).max().unwrap_or(0);
                     counts += Counts { longest_warp, ..block.counts };
                 }
                 spare = Some(cluster);
             }
-            Ok(Outcome::Yielded) => lock(&queue.begun).push_back(cluster),
-            Err(fault) => {
-                let over = matches!(fault.kind, FaultKind::Budget | FaultKind::TimeLimit | FaultKind::MemoryLimit);
+            Ok(Outcome::Yielded | Outcome::Still) => lock(&queue.begun).waiting.push_back(cluster),
+            Err(mut fault) => {
+                lock(&queue.begun).ledger.give_up(&cluster);
+                let over = fault.kind.is_limit();
                 if over {
+                    fault.message.push_str(&queue.progress(launch));
                     queue.stopped.store(true, Ordering::Relaxed);
                 }
                 if let Some(sanitiser) = monitor.sanitiser() {

@@ -6,22 +6,31 @@ use super::wgmma;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::{Rows, Shape};
 use crate::exec::state::shuffle::source_of;
+use crate::exec::state::warp::Frame;
 use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{lanes, mask_of};
 
-/// Whether the lanes of `active` must wait for others; if so, the lanes that have to come.
+/// Lanes that have to come before others of them go on.
+pub(crate) struct Wanted {
+    /// The lanes that wait: all of those that came with the same mask.
+    pub lanes: u32,
+    pub members: u32,
+}
+
+/// Whether lanes of `active` must wait for others: the first that do.
 #[inline(always)]
 pub(crate) fn missing<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     rows: Rows,
     op: &Together,
     active: u32,
-) -> Result<Option<u32>, Box<Problem>> {
+) -> Result<Option<Wanted>, Box<Problem>> {
     let live = context.warp.live;
     let Some(row) = op.members else {
-        return Ok((live & !active != 0).then_some(live));
+        // All lanes that are left when the last has come: some may exit until then.
+        return Ok((live & !active != 0).then_some(Wanted { lanes: active, members: u32::MAX }));
     };
     let mut rest = active;
     while rest != 0 {
@@ -32,7 +41,10 @@ pub(crate) fn missing<M: Monitor>(
             context.report(outsider(outside, members))?;
         }
         if members & live & !active != 0 {
-            return Ok(Some(members));
+            return Ok(Some(Wanted { lanes: group, members }));
+        }
+        if members & active & !group != 0 && context.monitor.sanitiser().is_some() {
+            context.report(other_mask(group, members & active & !group, members))?;
         }
         rest &= !group;
     }
@@ -54,6 +66,130 @@ fn outsider(lanes: u32, members: u32) -> Box<Problem> {
     let lane = lanes.trailing_zeros();
     let message = format!("lane {lane} executes a warp-level instruction whose mask {members:#010x} does not name it");
     Problem::new(FaultKind::InvalidMask, lanes, message)
+}
+
+#[cold]
+fn other_mask(lanes: u32, named: u32, members: u32) -> Box<Problem> {
+    let message = format!(
+        "lane {} executes a warp-level instruction with the mask {members:#010x}, which names lane {}, and that lane has another mask",
+        lanes.trailing_zeros(),
+        named.trailing_zeros()
+    );
+    Problem::new(FaultKind::InvalidMask, lanes, message)
+}
+
+/// Whether lanes that come to these two instructions with the same mask exchange values as at one place (PTX ISA,
+/// "shfl.sync": "with the same qualifiers"). An instruction with `.aligned` has to be the same one for all.
+pub(crate) fn meet_apart(one: &TogetherOp, other: &TogetherOp) -> bool {
+    use TogetherOp::*;
+    match (one, other) {
+        (Sync, Sync) | (Elect { .. }, Elect { .. }) => true,
+        (Shfl { mode: one, .. }, Shfl { mode: other, .. }) => one == other,
+        (Vote { mode: one, .. }, Vote { mode: other, .. }) => one == other,
+        (MatchAny { wide: one, .. }, MatchAny { wide: other, .. })
+        | (MatchAll { wide: one, .. }, MatchAll { wide: other, .. }) => one == other,
+        (Redux { op: one, .. }, Redux { op: other, .. }) => one.is_same(*other),
+        _ => false,
+    }
+}
+
+/// Operands of an exchange, in one order for all instructions that [meet apart](meet_apart).
+#[derive(Default)]
+struct Operands {
+    reads: [Option<R>; 3],
+    /// A predicate that it reads, and whether negated.
+    test: Option<(P, bool)>,
+    d: Option<R>,
+    sets: Option<P>,
+}
+
+/// Rows and predicates that [`Operands::common`] uses.
+const COMMON: [usize; 2] = [4, 2];
+
+impl Operands {
+    fn of(op: &TogetherOp) -> Self {
+        let none = Self::default();
+        match *op {
+            TogetherOp::Shfl { d, valid, a, b, c, .. } => {
+                Self { reads: [Some(a), Some(b), Some(c)], d: Some(d), sets: valid, ..none }
+            }
+            TogetherOp::Vote { d, a, negated, .. } => Self { test: Some((a, negated)), d: Some(d), ..none },
+            TogetherOp::MatchAny { d, a, wide } => {
+                Self { reads: [Some(a), wide.then_some(a + 1), None], d: Some(d), ..none }
+            }
+            TogetherOp::MatchAll { d, all, a, wide } => {
+                Self { reads: [Some(a), wide.then_some(a + 1), None], d: Some(d), sets: all, ..none }
+            }
+            TogetherOp::Redux { d, a, .. } => Self { reads: [Some(a), None, None], d: Some(d), ..none },
+            TogetherOp::Elect { d, elected } => Self { d, sets: Some(elected), ..none },
+            _ => none,
+        }
+    }
+
+    /// The same exchange among rows and predicates that stand in for those of all its places: it reads rows 0 to 2 and
+    /// predicate 0, and writes row 3 and predicate 1.
+    fn common(op: &TogetherOp) -> TogetherOp {
+        let (d, a, sets) = (3, 0, Some(1));
+        match *op {
+            TogetherOp::Shfl { mode, .. } => TogetherOp::Shfl { mode, d, valid: sets, a, b: 1, c: 2 },
+            TogetherOp::Vote { mode, .. } => TogetherOp::Vote { mode, d, a: 0, negated: false },
+            TogetherOp::MatchAny { wide, .. } => TogetherOp::MatchAny { d, a, wide },
+            TogetherOp::MatchAll { wide, .. } => TogetherOp::MatchAll { d, all: sets, a, wide },
+            TogetherOp::Redux { op, .. } => TogetherOp::Redux { op, d, a },
+            TogetherOp::Elect { .. } => TogetherOp::Elect { d: Some(d), elected: 1 },
+            _ => TogetherOp::Sync,
+        }
+    }
+}
+
+/// A place where lanes have come to an exchange.
+#[derive(Clone, Copy)]
+pub(crate) struct Meeting<'l> {
+    pub pc: usize,
+    pub op: &'l TogetherOp,
+    pub frame: Frame,
+    pub lanes: u32,
+}
+
+/// Executes an exchange for lanes that have come to several places with the same mask, as if at one of them.
+#[cold]
+pub(crate) fn execute_apart<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    op: &TogetherOp,
+    places: &[Meeting<'_>],
+    members: u32,
+) -> Result<(), Box<Problem>> {
+    let (rows, predicates) = context.warp.lend(COMMON);
+    // No function has a frame there: what a sanitiser notes of its registers concerns no other.
+    context.frame = Frame { rows, predicates, local: u32::MAX, ..context.frame };
+    let common = context.rows();
+    let mut all = 0;
+    for Meeting { op, frame, lanes, .. } in places {
+        all |= lanes;
+        let (theirs, operands) = (context.warp.frame_rows(*frame), Operands::of(op));
+        for (to, from) in (0..).zip(operands.reads.into_iter().flatten()) {
+            common.set(to, *lanes, theirs.get(from));
+        }
+        if let Some((p, negated)) = operands.test {
+            let bits = context.warp.predicate(frame.predicates, p) ^ if negated { u32::MAX } else { 0 };
+            let to = context.predicate(0);
+            *to = *to & !lanes | bits & lanes;
+        }
+    }
+    let done = execute_group(context, common, &Operands::common(op), all, members);
+    let (result, set) = (common.get(3), *context.predicate(1));
+    for Meeting { op, frame, lanes, .. } in places {
+        let operands = Operands::of(op);
+        if let Some(d) = operands.d {
+            context.warp.frame_rows(*frame).set(d, *lanes, result);
+        }
+        if let Some(p) = operands.sets {
+            let bits = &mut context.warp.predicates[(frame.predicates + p) as usize];
+            *bits = *bits & !lanes | set & lanes;
+        }
+    }
+    context.warp.take_back(rows, predicates);
+    done.map(|_| ())
 }
 
 /// Executes `op` for the lanes of `active`, all of whose partners have come. Lanes with different member masks form
@@ -84,15 +220,15 @@ fn execute_group<M: Monitor>(
     group: u32,
     members: u32,
 ) -> Result<Step, Box<Problem>> {
-    // PTX does not say that a match orders memory. libcu++ lets one lane that it elects so leave a pipeline for all, who have waited
-    // at its barriers before.
-    if matches!(op, TogetherOp::Sync | TogetherOp::MatchAny { .. } | TogetherOp::MatchAll { .. })
-        && let Some(sanitiser) = context.monitor.sanitiser()
-    {
-        sanitiser.warp_met(context.launch, context.block, context.warp.number, group);
+    if context.monitor.sanitiser().is_some() {
+        check_left(context, op, group, members)?;
     }
     match op {
-        TogetherOp::Sync => {}
+        TogetherOp::Sync => {
+            if let Some(sanitiser) = context.monitor.sanitiser() {
+                sanitiser.warp_met(context.launch, context.block, context.warp.number, group);
+            }
+        }
         TogetherOp::Shfl { mode, d, valid, a, b, c } => {
             let sanitised = context.monitor.sanitiser().is_some();
             let [absent, outside] = if sanitised { [members & !group, !(members | group)] } else { [0; 2] };
@@ -142,7 +278,7 @@ fn execute_group<M: Monitor>(
             let signed = |f: fn(i32, i32) -> i32| move |x: u32, y: u32| f(x as i32, y as i32) as u32;
             let result = match op {
                 ReduxOp::Add => values.reduce(u32::wrapping_add),
-                ReduxOp::Float { f, mode, abs } => {
+                ReduxOp::Float { f, mode, abs, .. } => {
                     let magnitude = |value: u32| if *abs { value & 0x7fff_ffff } else { value };
                     // a single lane's NaN is canonical too
                     let combine = |x: u32, y: u32| f(*mode, x.into(), y.into(), 0) as u32;
@@ -187,6 +323,38 @@ fn execute_group<M: Monitor>(
         TogetherOp::WgmmaWait { n } => return wgmma::wait(context, *n, group),
     }
     Ok(Step::Done)
+}
+
+/// Reports lanes that an instruction names and that are not there, where that decides its result. A vote and a match are
+/// of the lanes that are left; a shuffle is wrong only if it reads from one that is not.
+fn check_left<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    op: &TogetherOp,
+    group: u32,
+    members: u32,
+) -> Result<(), Box<Problem>> {
+    use TogetherOp::*;
+    let passed = members & context.warp.passed & !group;
+    if passed != 0 {
+        let message = format!(
+            "the mask {members:#010x} of a warp-level instruction names lanes {passed:#010x}, which have gone past it and exited"
+        );
+        let note = "they never execute it, and what the others wait for is their exit";
+        return context.report(Problem::new(FaultKind::InvalidMask, group, message).note(note));
+    }
+    let (absent, subject) = match op {
+        Redux { .. } => (members & !group, format!("the mask {members:#010x} of a `redux.sync` names lanes")),
+        Mma(_) | MovMatrix { .. } | WmmaLoad(_) | WmmaStore(_) | LdMatrix(_) | StMatrix(_) => {
+            (!group, "an instruction that all 32 lanes of a warp execute together (`.aligned`) lacks lanes".to_owned())
+        }
+        _ => return Ok(()),
+    };
+    if absent == 0 {
+        return Ok(());
+    }
+    let message = format!("{subject} {absent:#010x}, which have exited or never were");
+    let note = "its result is undefined in all lanes: let every lane come, with a neutral value where it has none";
+    context.report(Problem::new(FaultKind::InvalidMask, group, message).note(note))
 }
 
 #[cold]

@@ -47,6 +47,8 @@ pub(crate) struct Block {
     /// Vain waits at mbarriers since a warp last did anything else, and whether a warp did since the last check.
     pub(crate) vain_waits: u64,
     pub(crate) busy: bool,
+    /// Whether a warp did anything that another could see since the last look at its cluster.
+    pub(crate) wrote: bool,
     /// Pool of registers for `setmaxnreg`.
     pub(crate) pool: Pool,
     /// State of the sanitiser for the block.
@@ -77,7 +79,7 @@ impl Block {
         self.live = threads;
         self.counts = Counts::default();
         self.charged = launch.block_cost();
-        (self.vain_waits, self.busy) = (0, false);
+        (self.vain_waits, self.busy, self.wrote) = (0, false, false);
         self.pool = Pool::new(launch);
         if launch.sanitised {
             self.shadow.get_or_insert_default().reset(launch, number);

@@ -3,9 +3,6 @@
 //! While a block of a cluster runs, its peers are in [`Block::peers`]. A launch without clusters has a block in each, and none
 //! of this costs it anything.
 
-use std::hash::{DefaultHasher, Hasher};
-
-use super::asynchrony::Asynchrony;
 use super::block::Block;
 use super::launch::Launch;
 use crate::ir::*;
@@ -16,20 +13,24 @@ pub(crate) struct Cluster {
     pub(crate) number: u64,
     /// By rank.
     pub(crate) blocks: Vec<Block>,
-    /// Number of checks whether the cluster stands still, and its state at one of them.
-    pub(crate) looks: u32,
-    seen: u64,
+    /// Rounds of turns since anybody wrote memory, as far as is known, and whether it was found to stand still in them.
+    pub(crate) quiet: u32,
+    pub(crate) still: bool,
+    /// Whether it wrote since its turns began.
+    pub(crate) wrote: bool,
+    /// Number of the launch's changes that it has seen, when it was found to stand still, and when its joins were left.
+    pub(crate) epoch: u64,
+    pub(crate) still_since: Option<u64>,
+    pub(crate) freed: u64,
+    /// What it saw last of the device's other launches.
+    pub(crate) alone: Option<u64>,
 }
-
-/// Number of checks after which a cluster whose registers change, as those of a thread that counts its queries or reads the
-/// clock, is no longer checked.
-const MAX_LOOKS: u32 = 16;
 
 impl Cluster {
     /// Resets this to the cluster of that number, about to begin.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
-        self.looks = 0;
+        (self.quiet, self.still, self.still_since) = (0, false, None);
         self.blocks.resize_with(launch.cluster_blocks() as usize, Block::default);
         for (rank, block) in (0..).zip(&mut self.blocks) {
             block.reset(launch, launch.block_of_cluster(number, rank));
@@ -65,27 +66,6 @@ impl Cluster {
             self.blocks.iter_mut().flat_map(|block| &mut block.warps).for_each(|warp| warp.cluster.arrived = 0);
         }
         complete
-    }
-
-    /// Whether the warps, which have only asked mbarriers in vain since the last check, are in the same state as before: then
-    /// they will be there again and again.
-    pub(crate) fn stands_still(&mut self, launch: &Launch<'_>) -> bool {
-        // Copies that are made at some turn come without being asked for.
-        if matches!(launch.asynchrony, Asynchrony::Seeded(_)) || self.looks > MAX_LOOKS {
-            return false;
-        }
-        let mut state = DefaultHasher::new();
-        self.blocks.iter().flat_map(|block| &block.warps).for_each(|warp| warp.hash_state(&mut state));
-        let now = state.finish();
-        if self.looks > 0 && self.seen == now {
-            return true;
-        }
-        // What it is like is compared with looks 1, 2, 4, 8 …, so that a loop of several turns is noticed too.
-        if self.looks.is_power_of_two() || self.looks == 0 {
-            self.seen = now;
-        }
-        self.looks += 1;
-        false
     }
 
     /// Threads that have arrived at the cluster's barrier, and threads that are left.

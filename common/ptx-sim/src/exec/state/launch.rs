@@ -1,8 +1,9 @@
 //! A launch: the kernel with everything that is the same for all its blocks, and the names of its places.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::asynchrony::Asynchrony;
@@ -64,6 +65,46 @@ pub(crate) struct Launch<'a> {
     pub started: std::time::Instant,
     /// Account of the host memory that the launch takes.
     pub account: Account<'a>,
+    pub loose: LooseJoins,
+    /// Launches of the device, of which host threads may make several at a time.
+    pub launches: &'a Launches,
+}
+
+/// Launches of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Launches {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Launches {
+    /// Counts a launch until the result is dropped.
+    pub(crate) fn begin(&self) -> Running<'_> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Running(self)
+    }
+
+    /// The number of launches so far; `None` while there is another than the one that asks, which may write its memory.
+    pub(crate) fn alone(&self) -> Option<u64> {
+        let begun = self.begun.load(Ordering::SeqCst);
+        (begun == self.ended.load(Ordering::SeqCst) + 1).then_some(begun)
+    }
+}
+
+/// A launch that has not ended.
+pub(crate) struct Running<'a>(&'a Launches);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Joins that lanes no longer wait at, since what the others need to come was theirs to do.
+#[derive(Debug, Default)]
+pub(crate) struct LooseJoins {
+    any: AtomicBool,
+    all: Mutex<BTreeSet<u32>>,
 }
 
 /// Work before a joint launch that is ordered before some of the launch's devices and not before others: the others have to learn
@@ -116,6 +157,18 @@ impl std::ops::AddAssign for Counts {
 }
 
 impl Launch<'_> {
+    /// Records that lanes are not to wait at the join at `pc` any more.
+    pub(crate) fn loosen(&self, pc: u32) {
+        lock(&self.loose.all).insert(pc);
+        self.loose.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether lanes do not wait at the join at `pc`.
+    #[inline]
+    pub(crate) fn is_loose(&self, pc: usize) -> bool {
+        self.loose.any.load(Ordering::Relaxed) && lock(&self.loose.all).contains(&(pc as u32))
+    }
+
     pub(crate) fn threads(&self) -> u32 {
         self.block.iter().product()
     }

@@ -13,6 +13,7 @@ pub(crate) mod lines;
 pub(crate) mod local;
 pub(crate) mod mbarrier;
 pub(crate) mod place;
+pub(crate) mod poll;
 pub(crate) mod problem;
 pub(crate) mod products;
 pub(crate) mod registers;

@@ -5,7 +5,8 @@
 //! split. A branch that only some lanes take makes two, and a *join* that waits at the branch's immediate post-dominator
 //! ([`crate::lower`] found it) until every diverged lane has come or exited; then they go on as one. Unlike a stack, any
 //! split may run next, so that lanes which wait for each other (a lock held by a lane of the same warp) all make progress,
-//! as on hardware since Volta.
+//! as on hardware since Volta. For the same reason lanes leave a join without the others if these wait for them at a
+//! warp-level instruction, or if nothing else can happen any more (`run::stuck`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,6 +14,7 @@ use super::barrier::BarrierState;
 use super::copies::Copies;
 use super::launch::Launch;
 use super::local::Local;
+use super::poll::Poll;
 use super::rows::{Row, Rows, Shape};
 use crate::ir::*;
 use crate::lanes::each;
@@ -20,6 +22,10 @@ use crate::limits::Use;
 
 /// Number of allocations that a warp remembers; a kernel seldom alternates between more.
 pub(crate) const ALLOCATIONS: usize = 8;
+
+/// Number of looks at the state of an idle warp that differs each time, as that of a thread that counts its questions or
+/// reads the clock.
+pub(crate) const MAX_LOOKS: u32 = 64;
 
 /// No join.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -123,6 +129,8 @@ pub(crate) struct Warp {
     pub(crate) carry: u32,
     /// Lanes that have not exited.
     pub live: u32,
+    /// Lanes that went on from a join while others waited for them at a warp-level instruction, and have met no others since.
+    pub(crate) passed: u32,
     pub(crate) splits: Vec<Split>,
     pub(crate) joins: Vec<Option<Join>>,
     pub local: Local,
@@ -134,9 +142,19 @@ pub(crate) struct Warp {
     pub(crate) multiplies: bool,
     /// Its last wait at an mbarrier, if that was in vain.
     pub(crate) in_vain: Option<WaitInVain>,
-    /// Since its turn began: vain waits, and whether it did something that another warp could see or that a copy could change.
+    /// Since its turn began: vain waits at mbarriers; strong loads, atomics that changed nothing and sleeps; and whether it did
+    /// something that another warp could see or that a copy could change.
     pub(crate) spun: u32,
+    pub(crate) polled: u32,
     pub(crate) busy: bool,
+    /// Number of turns until now in which it only asked (`run::stuck`), at most [`u32::MAX`].
+    pub(crate) idle: u32,
+    /// Hash of its state at an earlier such turn, and whether it has been the same since.
+    pub(crate) seen: u64,
+    pub(crate) still: bool,
+    /// Its last question to memory while it was idle, and whether any was to memory that is not its block's own.
+    pub(crate) poll: Option<Poll>,
+    pub(crate) polls_afar: bool,
     /// Allocations of the last accesses, by their addresses: the next access most likely goes there too.
     pub last_allocations: [usize; ALLOCATIONS],
     /// Instructions executed: `%clock`.
@@ -162,6 +180,7 @@ impl Warp {
         self.predicates.resize(function.predicates as usize, 0);
         self.carry = 0;
         self.live = if lanes == 32 { u32::MAX } else { (1 << lanes) - 1 };
+        self.passed = 0;
         self.splits.clear();
         self.joins.clear();
         self.local.reset(function.local_bytes, launch.sanitised);
@@ -170,8 +189,8 @@ impl Warp {
         self.multiplies = false;
         self.registers = launch.registers().unwrap_or(0);
         self.in_vain = None;
-        self.spun = 0;
-        self.busy = false;
+        (self.spun, self.polled, self.busy) = (0, 0, false);
+        (self.idle, self.still, self.poll, self.polls_afar) = (0, false, None, false);
         self.last_allocations = [0; ALLOCATIONS];
         self.clock = 0;
         let frame = Frame { function: launch.kernel.function, ..Frame::default() };
@@ -212,6 +231,22 @@ impl Warp {
         unsafe { Rows::new(self.rows.as_mut_ptr().add(first), self.shapes.as_mut_ptr().add(first), count as u32) }
     }
 
+    /// Adds rows and predicates behind those of all frames, for the moment; returns the first of each.
+    pub(crate) fn lend(&mut self, [rows, predicates]: [usize; 2]) -> (u32, u32) {
+        let first = (self.rows.len() as u32, self.predicates.len() as u32);
+        self.rows.resize(self.rows.len() + rows, Row::default());
+        self.shapes.resize(self.rows.len(), Shape::default());
+        self.predicates.resize(self.predicates.len() + predicates, 0);
+        first
+    }
+
+    /// Takes back what [`Self::lend`] added.
+    pub(crate) fn take_back(&mut self, rows: u32, predicates: u32) {
+        self.rows.truncate(rows as usize);
+        self.shapes.truncate(rows as usize);
+        self.predicates.truncate(predicates as usize);
+    }
+
     /// A predicate of the frame whose predicates begin at `frame`, one bit per lane.
     pub(crate) fn predicate(&self, frame: u32, p: P) -> u32 {
         self.predicates.get((frame + p) as usize).copied().unwrap_or(0)
@@ -226,6 +261,21 @@ impl Warp {
         let bytes = (frames * size_of::<Frame>() + self.copies.bytes()) as u64;
         if bytes > self.accounted && launch.account.take(Use::Blocks, bytes - self.accounted) {
             self.accounted = bytes;
+        }
+    }
+
+    /// Whether each question that it asks ends its turn. Where its state differs each time that does not go on.
+    pub(crate) fn asks(&self) -> bool {
+        self.idle >= 2 && (self.still || self.idle <= MAX_LOOKS)
+    }
+
+    /// Notes a strong load, or an atomic that changed nothing.
+    pub(crate) fn ask(&mut self, poll: impl FnOnce() -> Poll) {
+        self.polled += 1;
+        if self.asks() {
+            let poll = poll();
+            self.polls_afar |= poll.shared.is_none();
+            self.poll = Some(poll);
         }
     }
 
@@ -338,6 +388,38 @@ impl Warp {
             Some(Some(join)) => join.pc == pc && join.callers.len() == depth,
             _ => false,
         }
+    }
+
+    /// Lets the lanes that have come to the join `at` go on without the others. Returns them.
+    pub(crate) fn leave_join(&mut self, at: usize) -> u32 {
+        let Some(Some(join)) = self.joins.get_mut(at) else { return 0 };
+        let mask = std::mem::take(&mut join.arrived);
+        join.expected &= !mask;
+        if mask != 0 {
+            self.splits.push(Split {
+                pc: join.pc + 1,
+                mask,
+                join: join.parent,
+                frame: join.frame,
+                callers: join.callers.clone(),
+                state: State::Ready,
+            });
+        }
+        mask
+    }
+
+    /// Lets lanes go on from a join whose other lanes wait for them at a warp-level instruction; returns whether there were
+    /// any.
+    pub(crate) fn let_past(&mut self, launch: &Launch<'_>) -> bool {
+        let of_mask = |split: &&Split| matches!(&launch.program.code[split.pc as usize].op, Op::Together(op) if op.members.is_some());
+        let named = self.splits.iter().filter(of_mask).fold(0, |named, split| match split.state {
+            State::Together { members } => named | members,
+            _ => named,
+        });
+        let waits = |join: &Option<Join>| join.as_ref().is_some_and(|join| join.arrived & named != 0);
+        let Some(at) = self.joins.iter().position(waits) else { return false };
+        self.passed |= self.leave_join(at);
+        true
     }
 
     /// Ends the joins whose lanes have all come.

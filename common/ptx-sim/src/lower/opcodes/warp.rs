@@ -121,7 +121,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let mode = Mode { propagate_nan, ..Mode::default() };
         let op = match (float, op, ty.signed()) {
-            (Some(f), ..) => ReduxOp::Float { f, mode, abs },
+            (Some(f), ..) => ReduxOp::Float { f, max: op == "max", mode, abs },
             (_, "add", _) => ReduxOp::Add,
             (_, "min", true) => ReduxOp::MinS,
             (_, "min", false) => ReduxOp::MinU,

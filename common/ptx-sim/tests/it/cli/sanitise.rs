@@ -86,5 +86,8 @@ fn the_sanitiser_ends_what_never_ends() {
     let args = "run sanitise.ptx --kernel lock --sanitize --budget 100000 inout:s32:1 inout:f32:0";
     let (status, stdout, stderr) = ptx_sim(args);
     assert_eq!((status, stdout.as_str()), (1, "1\n0\n"), "{stderr}");
-    assert!(stderr.contains("error[budget]"), "{stderr}");
+    assert!(
+        stderr.contains("error[deadlock]") && stderr.contains("it finds 1: the wait ends once that is 0"),
+        "{stderr}"
+    );
 }

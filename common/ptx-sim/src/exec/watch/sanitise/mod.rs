@@ -23,6 +23,7 @@
 //! Two strong accesses never race, nor do writes of the value that is already there: hardware leaves one of the values.
 
 mod access;
+mod last;
 mod meetings;
 mod races;
 mod shadows;
