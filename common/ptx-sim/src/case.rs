@@ -199,7 +199,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     for (number, launch) in (1..).zip(&case.launch) {
         let invalid = |message| invalid(format!("launch {number}: {message}"));
         let arguments: Vec<Argument> =
-            launch.args.iter().map(|text| case_argument(text)).collect::<Result<_, _>>().map_err(invalid)?;
+            launch.args.iter().map(|text| case_argument(text, folder)).collect::<Result<_, _>>().map_err(invalid)?;
         let config = LaunchConfig {
             grid: extents(&launch.grid).map_err(invalid)?,
             block: extents(&launch.block).map_err(invalid)?,
