@@ -8,14 +8,22 @@ use crate::span::Span;
 /// A whole translation unit.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
-    /// The compute capability of `.target`, such as 80.
-    pub target: u32,
+    pub target: Target,
     /// `.file` table: index to path.
     pub files: HashMap<u64, &'a str>,
     /// Module-scope variables.
     pub variables: Vec<Variable<'a>>,
     /// Kernels and device functions, declarations without a body included.
     pub functions: Vec<Function<'a>>,
+}
+
+/// `.target sm_90a`
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    /// Compute capability, such as 90.
+    pub capability: u32,
+    /// Whether it ends in a letter: the code is for this architecture, or family of them, alone.
+    pub specific: bool,
 }
 
 /// Space of a variable.
@@ -90,7 +98,10 @@ pub(crate) enum Statement<'a> {
     Instruction(Instruction<'a>),
     Variable(Variable<'a>),
     Block(Vec<Statement<'a>>),
-    Loc(Loc),
+    /// With the calls that it was inlined for, innermost first, where only a comment says so.
+    Loc(Loc, Vec<(&'a str, u32, u32)>),
+    /// `.pragma "used_bytes_mask 0xff"`: the bytes that the program uses of what the next instruction loads.
+    UsedBytes(u32),
     /// `name: .branchtargets L0, L1;` and `.calltargets`.
     Targets(&'a str, Vec<&'a str>),
     /// `name: .callprototype (…) _ (…);`, which says nothing that the call does not

@@ -117,6 +117,16 @@ pub enum LoadError {
         /// All of them, in order of line.
         items: Vec<Unsupported>,
     },
+    /// The kernel, or a function it calls, calls functions without a body.
+    #[error("link error: kernel `{kernel}` calls {}, which {file} declares and does not define", quoted(functions))]
+    Unresolved {
+        /// The requested kernel.
+        kernel: String,
+        /// The name of the PTX file.
+        file: String,
+        /// The functions, by their names in the PTX.
+        functions: Vec<String>,
+    },
     /// No kernel of that name.
     #[error("there is no kernel `{kernel}` in {file}; it has {}", if known.is_empty() { "none".into() } else { known.join(", ") })]
     UnknownKernel {
@@ -139,6 +149,11 @@ pub enum LoadError {
 
 fn count(items: usize) -> String {
     if items == 1 { "an instruction".into() } else { format!("{items} instructions") }
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 fn list(items: &[Unsupported]) -> String {

@@ -21,9 +21,9 @@ use cli::{Argument, Cli, Command, Launch, Run, Show, TraceOptions};
 use flate2::read::GzDecoder;
 use json::{finding_json, load_error_json, results_json};
 use ptx_sim::{
-    AccessKind, Device, DeviceConfig, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, Limits, LoadError,
-    LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace,
-    TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
+    AccessKind, DEFAULT_STACK, Device, DeviceConfig, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, Limits,
+    LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space,
+    Trace, TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use results::{write_failed, write_json, write_results};
 use serde_json::{Map, Value, json};
@@ -248,7 +248,8 @@ struct Launched {
 
 /// Runs the kernel and observes it.
 fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
-    let device = Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, ..Default::default() });
+    let device =
+        Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, stack: options.stack, ..Default::default() });
     let mut session = Session::new(device, load(&options.file, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
@@ -306,6 +307,14 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             if let Some(limit) = limit_among(&observation.findings) {
                 write_failed(&mut out, options.json, &printed, limit, Some(&observation.findings));
                 return Err(Failure::Findings(observation.findings, roots.clone()));
+            }
+            let stack = observation.report.stack_bytes;
+            if !options.sanitize && options.launch.stack.is_none() && stack > DEFAULT_STACK {
+                writeln!(
+                    io::stderr(),
+                    "note: recursive calls took {stack} bytes of a thread's stack, which has {DEFAULT_STACK} on a GPU unless \
+                     `cudaDeviceSetLimit(cudaLimitStackSize, …)` asks for more"
+                )?;
             }
             for (name, file) in &options.save {
                 save(file, &session.read(saved(&session, &options.launch, name)?))?;

@@ -7,6 +7,7 @@ use crate::ir::{KernelInfo, KernelPart, Program};
 use crate::limits::{Allowance, LoadLimits};
 use crate::lower;
 use crate::parse;
+use crate::text::ptx_in;
 
 /// A PTX file, parsed and lowered. Clones share it.
 #[derive(Clone, Debug)]
@@ -39,6 +40,7 @@ impl Module {
     /// # Errors
     /// Errors of [`Self::from_ptx`], and [`LoadError::Limit`] if a limit is reached.
     pub fn from_ptx_within(source: &str, name: &str, limits: LoadLimits) -> Result<Self, LoadError> {
+        let source = &*ptx_in(source);
         let syntax = |error| LoadError::syntax(&error, source, name);
         let mut allowance = Allowance::new(limits);
         allowance.charge(source.len());

@@ -24,10 +24,10 @@ use crate::ast::Ast;
 use crate::error::SyntaxError;
 use crate::ir::*;
 use crate::limits::Allowance;
-use crate::span::{Lines, Span};
+use crate::span::Lines;
 use function::FunctionLowering;
 use module::Module;
-pub(crate) use opcodes::{MNEMONICS, knows};
+pub(crate) use opcodes::{MNEMONICS, is_instruction, knows};
 
 /// A module, lowered.
 pub(crate) struct Lowered {
@@ -56,11 +56,13 @@ fn file_name(path: &str) -> String {
 pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result<Lowered, SyntaxError> {
     let mut module = Module {
         names: HashMap::new(),
+        external: HashMap::new(),
         function_names: HashMap::new(),
         bodies: ast.functions.iter().filter(|function| function.body.is_some()).map(|function| function.name).collect(),
         shared: Vec::new(),
         elements: HashMap::new(),
         program: Program::default(),
+        named_files: HashMap::new(),
         target: ast.target,
         lines: Lines::new(source),
         source,
@@ -84,7 +86,10 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result
     for function in &ast.functions {
         let index = module.function_names[function.name];
         if function.body.is_some() && module.program.functions[index as usize].defined {
-            return Err(SyntaxError::new(Span::default(), format!("`{}` is defined twice", function.name)));
+            return Err(SyntaxError::new(
+                module.span_of(function.name),
+                format!("`{}` is defined twice", function.name),
+            ));
         }
         if function.body.is_some() || module.program.functions[index as usize].name.is_empty() {
             FunctionLowering::run(&mut module, index, function)?;

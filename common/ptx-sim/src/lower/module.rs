@@ -1,9 +1,11 @@
 //! Shared parts of a module's functions: variables with their initial contents, and the layout of shared memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::function::twice;
 use super::symbols::Symbol;
 use crate::ast::{self, Init, Space, Variable};
 use crate::error::{SyntaxError, Unsupported};
@@ -27,6 +29,8 @@ pub(super) const RESERVED_SHARED: u32 = 1024;
 
 pub(super) struct Module<'a> {
     pub(super) names: HashMap<&'a str, Symbol>,
+    /// Whether each variable is only declared, with `.extern`.
+    pub(super) external: HashMap<&'a str, bool>,
     pub(super) function_names: HashMap<&'a str, u32>,
     /// Functions that have a body.
     pub(super) bodies: HashSet<&'a str>,
@@ -34,8 +38,9 @@ pub(super) struct Module<'a> {
     /// Bytes of an element of each variable.
     pub(super) elements: HashMap<&'a str, u32>,
     pub(super) program: Program,
-    /// The compute capability of `.target`, such as 80.
-    pub(super) target: u32,
+    /// Numbers of files by the names that comments have for them.
+    pub(super) named_files: HashMap<String, u64>,
+    pub(super) target: ast::Target,
     pub(super) lines: Lines,
     pub(super) source: &'a str,
     pub(super) allowance: Allowance,
@@ -51,6 +56,7 @@ pub(super) struct Reach {
     /// Shared variables that they use, in order.
     shared: BTreeSet<u32>,
     unsupported: Arc<[Unsupported]>,
+    unresolved: Arc<[String]>,
 }
 
 /// Bytes of a variable. An omitted extent is that of the initialiser.
@@ -80,8 +86,19 @@ pub(super) fn align_up(value: u64, align: u64) -> u64 {
 
 impl<'a> Module<'a> {
     pub(super) fn declare_global(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
+        let twice = Err(twice(variable));
+        if self.function_names.contains_key(variable.name) {
+            return twice;
+        }
+        // `.extern` says that a variable is defined elsewhere, which may be later in the same text.
+        match self.external.get(variable.name) {
+            Some(_) if variable.external => return Ok(()),
+            Some(false) => return twice,
+            _ => {}
+        }
         let symbol = self.new_variable(variable)?;
         self.names.insert(variable.name, symbol);
+        self.external.insert(variable.name, variable.external);
         Ok(())
     }
 
@@ -187,13 +204,20 @@ impl<'a> Module<'a> {
             shared.extend(shared_of(function));
             unsupported.extend(function.unsupported.iter().cloned());
         }
+        let mut unresolved = Vec::new();
         for function in found.iter().map(|at| &functions[*at as usize]).filter(|function| !function.defined) {
-            let reason = "the function has no body in this file".to_owned();
-            unsupported.push(Unsupported { line: 0, text: format!("call {}", function.name), reason });
+            let name = function.name.clone();
+            if name.starts_with("cuda") {
+                let reason = "a function of the device runtime: kernels that launch kernels (dynamic parallelism)";
+                unsupported.push(Unsupported { line: 0, text: format!("call {name}"), reason: reason.to_owned() });
+            } else {
+                unresolved.push(name);
+            }
         }
         unsupported.sort_by_key(|item| item.line);
-        self.allowance.charge(bytes_of(&unsupported) + shared.len() * 2 * size_of::<u32>());
-        let reach = Rc::new(Reach { shared, unsupported: unsupported.into() });
+        let names: usize = unresolved.iter().map(|name| size_of::<String>() + name.len()).sum();
+        self.allowance.charge(bytes_of(&unsupported) + names + shared.len() * 2 * size_of::<u32>());
+        let reach = Rc::new(Reach { shared, unsupported: unsupported.into(), unresolved: unresolved.into() });
         self.reached.insert((key, calls_indirectly), Rc::clone(&reach));
         Ok(reach)
     }
@@ -277,6 +301,7 @@ impl<'a> Module<'a> {
                 max_threads: function.max_threads,
                 required_threads: function.required_threads,
                 unsupported,
+                unresolved: Arc::clone(&reach.unresolved),
             },
             function: index,
             param_bytes: offset as u32,
@@ -286,6 +311,29 @@ impl<'a> Module<'a> {
             cluster: function.cluster,
             max_registers: function.max_registers,
         })
+    }
+
+    /// Number of the `.file` that ends in `path`, or a new one.
+    pub(super) fn file_named(&mut self, path: &str) -> u64 {
+        if let Some(known) = self.named_files.get(path) {
+            return *known;
+        }
+        let files = &mut self.program.files;
+        let found = files.iter().filter(|(_, file)| Path::new(file).ends_with(path)).map(|(number, _)| *number).min();
+        let number = found.unwrap_or_else(|| {
+            let number = u64::MAX - self.named_files.len() as u64;
+            files.insert(number, path.to_owned());
+            number
+        });
+        self.allowance.charge(2 * (size_of::<(String, u64)>() + path.len()));
+        self.named_files.insert(path.to_owned(), number);
+        number
+    }
+
+    /// Place of a name, which is a part of the text.
+    pub(super) fn span_of(&self, name: &str) -> Span {
+        let start = name.as_ptr() as usize - self.source.as_ptr() as usize;
+        Span::new(start, start + name.len())
     }
 
     /// The unsupported text at `span`, with the reason.

@@ -15,11 +15,14 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 /// Maximum depth of braces, brackets and parentheses: the parser and later stages recurse.
 const MAX_DEPTH: u32 = 64;
 
+/// The version of PTX whose instructions and directives are all known by name.
+const KNOWN_VERSION: f64 = 9.0;
+
 /// Returns also the rest of the allowance.
 pub(crate) fn parse(source: &str, allowance: Allowance) -> Result<(Ast<'_>, Allowance)> {
     let mut lexer = Lexer::new(source);
     let (token, span) = lexer.next()?;
-    let mut parser = Parser { lexer, token, span, previous: span, depth: 0, call: false, allowance };
+    let mut parser = Parser { lexer, token, span, previous: span, depth: 0, call: false, newer: false, allowance };
     let ast = parser.module()?;
     Ok((ast, parser.allowance))
 }
@@ -32,6 +35,8 @@ struct Parser<'a> {
     depth: u32,
     /// Inside the operands of a call, where parentheses hold a list.
     call: bool,
+    /// Whether the text is of a PTX later than [`KNOWN_VERSION`], which may have anything new.
+    newer: bool,
     allowance: Allowance,
 }
 
@@ -143,7 +148,8 @@ impl<'a> Parser<'a> {
                 ".version" => {
                     self.bump()?;
                     match self.bump()? {
-                        Token::F64(_) | Token::Int(_) => {}
+                        Token::F64(bits) => self.newer = f64::from_bits(bits) > KNOWN_VERSION,
+                        Token::Int(major) => self.newer = major as f64 > KNOWN_VERSION,
                         _ => return Err(SyntaxError::new(self.previous, "`.version` needs a number such as 8.0")),
                     }
                 }
@@ -152,7 +158,10 @@ impl<'a> Parser<'a> {
                     let target = self.word("a target such as `sm_80`")?;
                     let number = target.trim_start_matches(|first: char| !first.is_ascii_digit());
                     let digits = number.trim_end_matches(|last: char| !last.is_ascii_digit());
-                    ast.target = digits.parse().unwrap_or(u32::MAX);
+                    ast.target = Target {
+                        capability: digits.parse().unwrap_or(u32::MAX),
+                        specific: digits.len() < number.len(),
+                    };
                     while self.accept(b',')? {
                         self.word("a target option")?;
                     }
@@ -169,13 +178,12 @@ impl<'a> Parser<'a> {
                     ast.files.insert(index, path);
                 }
                 ".section" => self.section()?,
-                ".alias" | ".pragma" => {
-                    while !self.accept(b';')? {
-                        if self.token == Token::End {
-                            return self.expected("`;`");
-                        }
-                        self.bump()?;
-                    }
+                ".pragma" => {
+                    self.pragmas()?;
+                }
+                ".alias" => {
+                    self.bump()?;
+                    self.skip_past_semicolon()?;
                 }
                 _ => self.definition(&mut ast)?,
             }
@@ -314,7 +322,7 @@ impl<'a> Parser<'a> {
                     self.list(b')', |parser| parser.unsigned("a number"))?;
                 }
                 Token::Word(".pragma") => {
-                    self.pragma()?;
+                    self.pragmas()?;
                 }
                 Token::Punct(b';') => {
                     self.bump()?;
@@ -327,6 +335,9 @@ impl<'a> Parser<'a> {
                 }
                 Token::Word(directive) if directive.starts_with('.') && !is_definition(directive) => {
                     let start = self.span;
+                    if !self.newer && !directive.starts_with(".abi_preserve") {
+                        return self.error(format!("PTX has no directive `{directive}` of a function"));
+                    }
                     while !matches!(self.token, Token::End | Token::Punct(b'{' | b';')) {
                         self.bump()?;
                     }
@@ -337,15 +348,28 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn pragma(&mut self) -> Result<()> {
+    /// `.pragma "name", "name value";`, of which those that say how to compile change nothing here. Returns the mask of
+    /// `used_bytes_mask`.
+    fn pragmas(&mut self) -> Result<Option<u32>> {
         self.bump()?;
-        while !self.accept(b';')? {
-            match self.bump()? {
-                Token::Str(_) | Token::Punct(b',') => {}
-                _ => return Err(SyntaxError::new(self.previous, "`.pragma` takes quoted strings")),
+        let mut used = None;
+        for (span, pragma) in self.list(b';', Self::string)? {
+            if let Some(mask) = pragma.strip_prefix("used_bytes_mask") {
+                let mask = mask.trim();
+                let hexadecimal = mask.strip_prefix("0x").or_else(|| mask.strip_prefix("0X"));
+                let read = hexadecimal.map_or_else(|| mask.parse(), |digits| u32::from_str_radix(digits, 16));
+                let wrong = |_| SyntaxError::new(span, "`used_bytes_mask` takes a mask of 32 bits, one for each byte");
+                used = Some(read.map_err(wrong)?);
             }
         }
-        Ok(())
+        Ok(used)
+    }
+
+    fn string(&mut self) -> Result<(Span, &'a str)> {
+        match self.bump()? {
+            Token::Str(text) => Ok((self.previous, text)),
+            _ => Err(SyntaxError::new(self.previous, "a quoted string is expected")),
+        }
     }
 }
 

@@ -48,6 +48,19 @@ pub(crate) struct Split {
     pub(crate) state: State,
 }
 
+/// Maximum number of nested calls that a report names.
+const MAX_CALLS: usize = 16;
+
+impl Split {
+    /// The calls that led to where it is, innermost first, as indices of their instructions: of a deep recursion the last
+    /// ones and the first.
+    pub(crate) fn calls(&self) -> Vec<u32> {
+        let depth = self.callers.len();
+        let frames = std::iter::once(&self.frame).chain(self.callers.iter().rev()).take(depth).enumerate();
+        frames.filter(|(at, _)| *at + 1 < MAX_CALLS || at + 1 == depth).map(|(_, frame)| frame.back - 1).collect()
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]

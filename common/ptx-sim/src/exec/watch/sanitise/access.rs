@@ -162,6 +162,38 @@ impl Sanitiser {
         }
     }
 
+    /// Takes the bytes of a write that was left out as written: that they were not is no second mistake.
+    pub(crate) fn assume_written(
+        &mut self,
+        block: &mut Block,
+        warp: &mut Warp,
+        place: &Place<'_>,
+        mask: u32,
+        (offsets, bytes): (&[u64; 32], u64),
+    ) {
+        for lane in lanes(mask) {
+            let range = (offsets[lane], bytes);
+            match place {
+                Place::Allocation(allocation) => {
+                    if let Some(written) = allocation.written() {
+                        for_words(range, |word, bits| written.set_word(word, bits));
+                    }
+                }
+                Place::Shared | Place::Peer(_) => {
+                    let shadow = match place {
+                        Place::Peer(rank) => &mut block.peers[*rank as usize].shadow,
+                        _ => &mut block.shadow,
+                    };
+                    if let Some(shadow) = shadow {
+                        for_words(range, |word, bits| shadow.written[word as usize] |= bits);
+                    }
+                }
+                Place::Local => warp.local.assume_written(lane, offsets[lane] as u32, bytes as usize),
+                Place::Param => {}
+            }
+        }
+    }
+
     /// Reports a race, unless it is one between a plain read and an atomic of two threads: the reader may check by a
     /// compare-and-swap that nothing has changed, as the Programming Guide's own atomic addition of f64 does.
     pub(super) fn report_race(
@@ -296,7 +328,11 @@ impl Sanitiser {
         if let Op::Load(access) = &at.launch.program.code[at.pc].op {
             let bytes = u64::from(access.bytes);
             for (element, &d) in (0..u64::from(access.count)).zip(&access.rows) {
-                let lanes = lanes_where(unwritten, |lane| !is_written(lane, element * bytes, bytes));
+                // Of the element, what is part of this access.
+                let start = (element * bytes).max(reach.after);
+                let end = ((element + 1) * bytes).min(reach.after + reach.bytes);
+                let is_set = |lane| start >= end || is_written(lane, start - reach.after, end - start);
+                let lanes = lanes_where(unwritten, |lane| !is_set(lane));
                 if d == R::MAX {
                     rest &= !lanes;
                 } else if lanes != 0 {
