@@ -5,16 +5,27 @@ use std::collections::HashMap;
 use crate::scalar::Scalar;
 use crate::span::Span;
 
-/// A whole translation unit.
+/// The translation units of a text, each of which begins with `.version`.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
-    pub target: Target,
-    /// `.file` table: index to path.
+    /// `.file` table: index, with the unit's number in its upper half, to path.
     pub files: HashMap<u64, &'a str>,
     /// Module-scope variables.
     pub variables: Vec<Variable<'a>>,
     /// Kernels and device functions, declarations without a body included.
     pub functions: Vec<Function<'a>>,
+}
+
+/// The unit that a name is declared in, and whether other units see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Linkage {
+    pub unit: u32,
+    /// `.visible`, `.extern`, `.weak` or `.common`
+    pub linked: bool,
+    /// `.extern`: it is defined elsewhere.
+    pub external: bool,
+    /// `.weak` or `.common`: one of several definitions.
+    pub weak: bool,
 }
 
 /// `.target sm_90a`
@@ -51,8 +62,7 @@ pub(crate) struct Variable<'a> {
     pub dims: Vec<Option<u64>>,
     pub align: Option<u32>,
     pub init: Vec<Init<'a>>,
-    /// Whether `.extern` stands before it.
-    pub external: bool,
+    pub linkage: Linkage,
     pub span: Span,
 }
 
@@ -75,6 +85,8 @@ pub(crate) enum Init<'a> {
 #[derive(Debug)]
 pub(crate) struct Function<'a> {
     pub name: &'a str,
+    pub linkage: Linkage,
+    pub target: Target,
     pub kernel: bool,
     pub returns: Vec<Variable<'a>>,
     pub params: Vec<Variable<'a>>,

@@ -168,7 +168,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     let folder = options.file.parent().unwrap_or(Path::new(""));
     let device =
         Device::new(DeviceConfig { sanitize: options.sanitize, memory_limit: bounds.memory, ..Default::default() });
-    let mut session = Session::new(device, load(&folder.join(&case.ptx), bounds)?)?;
+    let mut session = Session::new(device, load(&folder.join(&case.ptx), &[], bounds)?)?;
     for (name, memory) in &case.buffer {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;

@@ -114,6 +114,9 @@ pub(crate) struct Launch {
     /// The PTX file; `FILE.ptx.gz` will do
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
+    /// A PTX file with functions and variables that the first declares `.extern`, as of `nvcc -rdc=true`; may be given more than once
+    #[arg(long, value_name = "FILE.ptx")]
+    pub link: Vec<PathBuf>,
     /// The kernel's name, as in the PTX or in the source; not needed if the file has only one
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,

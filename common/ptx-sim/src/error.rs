@@ -19,6 +19,14 @@ impl SyntaxError {
     }
 }
 
+impl SyntaxError {
+    /// The error in a text that begins at byte `start` of the one that was read.
+    pub(crate) fn after(mut self, start: usize) -> Self {
+        self.span = Span::new(self.span.start as usize - start, (self.span.end as usize).saturating_sub(start));
+        self
+    }
+}
+
 impl From<Reached> for SyntaxError {
     fn from(reached: Reached) -> Self {
         Self { span: Span::default(), message: reached.message, limit: Some(reached.kind) }

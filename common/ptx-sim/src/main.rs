@@ -229,10 +229,14 @@ fn text_of(file: &Path, most: Option<u64>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| Failure::NotText { path, at: error.utf8_error().valid_up_to() })
 }
 
-fn load(file: &Path, bounds: Bounds) -> Result<Module, Failure> {
+/// A PTX file, linked with others.
+fn load(file: &Path, others: &[PathBuf], bounds: Bounds) -> Result<Module, Failure> {
     let limits = LoadLimits { time: bounds.time(), memory: bounds.memory };
-    let text = text_of(file, bounds.memory)?;
-    Ok(Module::from_ptx_within(&text, file.display().to_string().trim_end_matches(".gz"), limits)?)
+    let read = |file: &Path| Ok::<_, Failure>((text_of(file, bounds.memory)?, file.display().to_string()));
+    let texts = std::iter::once(file).chain(others.iter().map(PathBuf::as_path)).map(read);
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(text, name)| (&**text, name.trim_end_matches(".gz"))).collect();
+    Ok(Module::link_within(&texts, limits)?)
 }
 
 fn save(file: &Path, contents: &[u8]) -> Result<(), Failure> {
@@ -250,7 +254,7 @@ struct Launched {
 fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
     let device =
         Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, stack: options.stack, ..Default::default() });
-    let mut session = Session::new(device, load(&options.file, bounds)?)?;
+    let mut session = Session::new(device, load(&options.file, &options.link, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
         session.add(buffer, "buffer")?;

@@ -331,7 +331,7 @@ impl Kernel {
             heap: exec::LaunchHeap::new(device.memory.heap()),
             objects: Arc::clone(&device.objects()),
             source: module.source(),
-            file: module.name(),
+            files: module.files(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
             stack: device.stack.or(device.memory.sanitised().then_some(super::DEFAULT_STACK)),

@@ -18,6 +18,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         let mut lowering = FunctionLowering {
             module,
             kernel: function.kernel,
+            target: function.target,
             index,
             scopes: vec![Scope::default()],
             code: Vec::new(),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::module::{Module, align_of, align_up, variable_bytes};
 use super::symbols::{Lower, Register, Symbol, invalid};
-use crate::ast::{Space, Variable};
+use crate::ast::{Space, Target, Variable};
 use crate::error::SyntaxError;
 use crate::ir::*;
 use crate::scalar::Scalar;
@@ -48,6 +48,7 @@ pub(super) struct Family {
 pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) module: &'m mut Module<'a>,
     pub(super) kernel: bool,
+    pub(super) target: Target,
     pub(super) index: u32,
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) code: Vec<Inst>,
@@ -183,12 +184,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 return Some(symbol);
             }
         }
-        let module = &self.module;
-        module
-            .names
-            .get(name)
-            .copied()
-            .or_else(|| module.function_names.get(name).map(|index| Symbol::Function(*index)))
+        self.module.symbol(name)
     }
     pub(super) fn emit(&mut self, op: Op) {
         self.module.allowance.charge(2 * (size_of::<Inst>() + size_of::<CodePlace>() + 64)); // 64: what an operation boxes

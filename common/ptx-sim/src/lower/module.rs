@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::function::twice;
 use super::symbols::Symbol;
-use crate::ast::{self, Init, Space, Variable};
+use crate::ast::{self, Init, Linkage, Space, Variable};
 use crate::error::{SyntaxError, Unsupported};
 use crate::ir::*;
 use crate::limits::Allowance;
@@ -28,10 +28,12 @@ pub(super) struct SharedVariable {
 pub(super) const RESERVED_SHARED: u32 = 1024;
 
 pub(super) struct Module<'a> {
-    pub(super) names: HashMap<&'a str, Symbol>,
-    /// Whether each variable is only declared, with `.extern`.
-    pub(super) external: HashMap<&'a str, bool>,
-    pub(super) function_names: HashMap<&'a str, u32>,
+    pub(super) names: HashMap<Name<'a>, Symbol>,
+    /// How each variable was declared.
+    pub(super) linkages: HashMap<Name<'a>, Linkage>,
+    pub(super) function_names: HashMap<Name<'a>, u32>,
+    /// The unit that is being lowered.
+    pub(super) unit: u32,
     /// Functions that have a body.
     pub(super) bodies: HashSet<&'a str>,
     pub(super) shared: Vec<SharedVariable>,
@@ -40,7 +42,6 @@ pub(super) struct Module<'a> {
     pub(super) program: Program,
     /// Numbers of files by the names that comments have for them.
     pub(super) named_files: HashMap<String, u64>,
-    pub(super) target: ast::Target,
     pub(super) lines: Lines,
     pub(super) source: &'a str,
     pub(super) allowance: Allowance,
@@ -49,6 +50,16 @@ pub(super) struct Module<'a> {
     pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
     /// The functions that a call through a pointer may mean.
     pub(super) callable: Vec<u32>,
+}
+
+/// A name of the module, and the unit that it belongs to; [`LINKED`]: all of them.
+pub(super) type Name<'a> = (u32, &'a str);
+
+const LINKED: u32 = 0;
+
+/// The name of what is declared so.
+pub(super) fn name_of(linkage: Linkage, name: &str) -> Name<'_> {
+    (if linkage.linked { LINKED } else { linkage.unit }, name)
 }
 
 /// Resources used by the functions that calls lead to.
@@ -86,20 +97,28 @@ pub(super) fn align_up(value: u64, align: u64) -> u64 {
 
 impl<'a> Module<'a> {
     pub(super) fn declare_global(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
-        let twice = Err(twice(variable));
-        if self.function_names.contains_key(variable.name) {
-            return twice;
+        let name = name_of(variable.linkage, variable.name);
+        if self.function_names.contains_key(&name) {
+            return Err(twice(variable));
         }
-        // `.extern` says that a variable is defined elsewhere, which may be later in the same text.
-        match self.external.get(variable.name) {
-            Some(_) if variable.external => return Ok(()),
-            Some(false) => return twice,
+        // `.extern` says that a variable is defined elsewhere, and `.weak` that another definition will do.
+        match self.linkages.get(&name) {
+            Some(known) if variable.linkage.external || variable.linkage.weak && !known.external => return Ok(()),
+            Some(known) if !known.external && !known.weak => return Err(twice(variable)),
             _ => {}
         }
         let symbol = self.new_variable(variable)?;
-        self.names.insert(variable.name, symbol);
-        self.external.insert(variable.name, variable.external);
+        self.names.insert(name, symbol);
+        self.linkages.insert(name, variable.linkage);
         Ok(())
+    }
+
+    /// What a name stands for in the unit that is being lowered.
+    pub(super) fn symbol(&self, name: &'a str) -> Option<Symbol> {
+        [self.unit, LINKED].into_iter().find_map(|unit| {
+            let function = || self.function_names.get(&(unit, name)).map(|index| Symbol::Function(*index));
+            self.names.get(&(unit, name)).copied().or_else(function)
+        })
     }
 
     /// A `.global`, `.const` or `.shared` variable, of the module or of a function.
@@ -108,7 +127,7 @@ impl<'a> Module<'a> {
         let align = align_of(variable);
         self.elements.insert(variable.name, variable.ty.size() * variable.vector);
         if variable.space == Space::Shared {
-            let dynamic = variable.external;
+            let dynamic = variable.linkage.external;
             let name = variable.name.to_owned();
             self.shared.push(SharedVariable { name, bytes, align, dynamic });
             return Ok(Symbol::Shared(self.shared.len() as u32 - 1));
@@ -136,9 +155,14 @@ impl<'a> Module<'a> {
         index as u32
     }
 
-    pub(super) fn initialise(&mut self, variable: &Variable<'a>, name: &str) -> Result<(), SyntaxError> {
-        let Some(Symbol::Global(index)) = self.names.get(name).copied() else { return Ok(()) };
-        self.initialise_global(variable, index)
+    /// Gives a variable of the module its first contents, unless it is one that another definition replaced.
+    pub(super) fn initialise(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
+        let name = name_of(variable.linkage, variable.name);
+        let is_it = self.linkages.get(&name).is_some_and(|linkage| linkage.unit == variable.linkage.unit);
+        match self.names.get(&name) {
+            Some(Symbol::Global(index)) if is_it => self.initialise_global(variable, *index),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn initialise_global(&mut self, variable: &Variable<'a>, index: u32) -> Result<(), SyntaxError> {
@@ -224,7 +248,7 @@ impl<'a> Module<'a> {
 
     /// The static part of shared memory: variables in order of declaration, each at its alignment; dynamic ones follow.
     pub(super) fn kernel(&mut self, function: &ast::Function<'a>) -> Result<KernelPart, SyntaxError> {
-        let index = self.function_names[function.name];
+        let index = self.function_names[&name_of(function.linkage, function.name)];
         let (calls, indirectly) = {
             let own = &self.program.functions[index as usize];
             (own.calls.clone(), own.calls_indirectly)
@@ -405,12 +429,14 @@ impl<'a> InitWriter<'_, 'a> {
             Init::F64(bits) if self.element == Scalar::F32 => u128::from((f64::from_bits(*bits) as f32).to_bits()),
             Init::F64(bits) => u128::from(*bits),
             Init::Symbol { name, offset, byte } => {
-                let value = match (self.module.names.get(name), self.module.function_names.get(name)) {
-                    (Some(Symbol::Global(index)), _) => ConstantValue::Global(*index, *offset),
-                    (Some(Symbol::Shared(_)), _) => {
+                let value = match self.module.symbol(name) {
+                    Some(Symbol::Global(index)) => ConstantValue::Global(index, *offset),
+                    Some(Symbol::Shared(_)) => {
                         return fail(format!("`{name}` is in shared memory, which has no address before a launch"));
                     }
-                    (_, Some(index)) => ConstantValue::Bits(function_address(*index).wrapping_add(*offset as u64)),
+                    Some(Symbol::Function(index)) => {
+                        ConstantValue::Bits(function_address(index).wrapping_add(*offset as u64))
+                    }
                     _ => return fail(format!("nothing is called `{name}`")),
                 };
                 self.relocations.push(Relocation { at: start, bytes: size as u8, byte: *byte, value });

@@ -22,7 +22,18 @@ const KNOWN_VERSION: f64 = 9.0;
 pub(crate) fn parse(source: &str, allowance: Allowance) -> Result<(Ast<'_>, Allowance)> {
     let mut lexer = Lexer::new(source);
     let (token, span) = lexer.next()?;
-    let mut parser = Parser { lexer, token, span, previous: span, depth: 0, call: false, newer: false, allowance };
+    let mut parser = Parser {
+        lexer,
+        token,
+        span,
+        previous: span,
+        depth: 0,
+        call: false,
+        newer: false,
+        units: 0,
+        target: Target::default(),
+        allowance,
+    };
     let ast = parser.module()?;
     Ok((ast, parser.allowance))
 }
@@ -37,6 +48,9 @@ struct Parser<'a> {
     call: bool,
     /// Whether the text is of a PTX later than [`KNOWN_VERSION`], which may have anything new.
     newer: bool,
+    /// Number of `.version`s before.
+    units: u32,
+    target: Target,
     allowance: Allowance,
 }
 
@@ -147,6 +161,7 @@ impl<'a> Parser<'a> {
             match word {
                 ".version" => {
                     self.bump()?;
+                    self.units += 1;
                     match self.bump()? {
                         Token::F64(bits) => self.newer = f64::from_bits(bits) > KNOWN_VERSION,
                         Token::Int(major) => self.newer = major as f64 > KNOWN_VERSION,
@@ -158,7 +173,7 @@ impl<'a> Parser<'a> {
                     let target = self.word("a target such as `sm_80`")?;
                     let number = target.trim_start_matches(|first: char| !first.is_ascii_digit());
                     let digits = number.trim_end_matches(|last: char| !last.is_ascii_digit());
-                    ast.target = Target {
+                    self.target = Target {
                         capability: digits.parse().unwrap_or(u32::MAX),
                         specific: digits.len() < number.len(),
                     };
@@ -194,13 +209,18 @@ impl<'a> Parser<'a> {
     /// `.file 1 "path" [, timestamp, size]`
     fn file(&mut self) -> Result<(u64, &'a str)> {
         self.bump()?;
-        let index = self.unsigned("a file number")?;
+        let index = self.file_number()?;
         let Token::Str(path) = self.token else { return self.expected("a quoted path") };
         self.bump()?;
         while self.accept(b',')? {
             self.unsigned("a number")?;
         }
         Ok((index, path))
+    }
+
+    /// The number of a file, which is one of the unit.
+    fn file_number(&mut self) -> Result<u64> {
+        Ok(u64::from(self.units) << 32 | u64::from(self.small("a file number")?))
     }
 
     /// Debugging sections are bytes for a debugger: skipped entirely.
@@ -219,29 +239,28 @@ impl<'a> Parser<'a> {
 
     /// A function or a module-scope variable, after its linkage directives.
     fn definition(&mut self, ast: &mut Ast<'a>) -> Result<()> {
-        let mut external = false;
-        loop {
-            match self.token {
-                Token::Word(".extern") => external = true,
-                Token::Word(".visible" | ".weak" | ".common") => {}
-                _ => break,
-            }
+        let mut linkage = Linkage { unit: self.units, ..Linkage::default() };
+        while let Token::Word(word @ (".extern" | ".visible" | ".weak" | ".common")) = self.token {
+            linkage.linked = true;
+            linkage.external |= word == ".extern";
+            linkage.weak |= matches!(word, ".weak" | ".common");
             self.bump()?;
         }
         match self.token {
             Token::Word(".entry") => {
                 self.bump()?;
-                let function = self.function(true)?;
+                // Kernels are called by their names alone.
+                let function = self.function(true, Linkage { linked: true, ..linkage })?;
                 ast.functions.push(function);
             }
             Token::Word(".func") => {
                 self.bump()?;
-                let function = self.function(false)?;
+                let function = self.function(false, linkage)?;
                 ast.functions.push(function);
             }
             Token::Word(".global" | ".const" | ".shared") => {
                 for mut variable in self.variables()? {
-                    variable.external = external;
+                    variable.linkage = linkage;
                     ast.variables.push(variable);
                 }
             }
@@ -250,13 +269,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn function(&mut self, kernel: bool) -> Result<Function<'a>> {
+    fn function(&mut self, kernel: bool, linkage: Linkage) -> Result<Function<'a>> {
         while self.accept_word(".noreturn")? {}
         let returns = if !kernel && self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         let name = self.word("a function name")?;
         let params = if self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         let mut function = Function {
             name,
+            linkage,
+            target: self.target,
             kernel,
             returns,
             params,

@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
 
     fn loc(&mut self) -> Result<Statement<'a>> {
         self.bump()?;
-        let file = self.unsigned("a file number")?;
+        let file = self.file_number()?;
         let line = self.small("a line")?;
         let column = self.small("a column")?;
         let comment = self.lexer.comment_after(self.previous);
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
                     self.signed_offset()?;
                 }
                 "inlined_at" => {
-                    let file = self.unsigned("a file number")?;
+                    let file = self.file_number()?;
                     loc.inlined_at = Some((file, self.small("a line")?, self.small("a column")?));
                 }
                 word => return Err(SyntaxError::new(self.previous, format!("`.loc` has no attribute `{word}`"))),

@@ -139,6 +139,43 @@ fn functions_without_a_body_are_a_link_error() {
     );
 }
 
+/// Names of other files are found, and a file's own names stay its own.
+#[test]
+fn files_are_linked_by_name() {
+    let first = kernel(
+        "mov.u32 %r1, 1;\ncall (%r1), twice, (%r1);\nld.global.u32 %r2, [base];\nld.global.u32 %r3, [own];\n\
+         call (%r4), mine;\nadd.u32 %r1, %r1, %r2;\nadd.u32 %r1, %r1, %r3;\nadd.u32 %r1, %r1, %r4;\nst.global.u32 [%rd1], %r1;",
+    );
+    let declared = ".extern .func (.reg .b32 r) twice(.reg .b32 a);\n.extern .global .b32 base;\n.global .b32 own = 300;\n\
+                    .func (.reg .b32 r) mine() { mov.u32 r, 4000; ret; }\n.weak .func spare() { trap; }\n";
+    let first = format!("{HEAD}{declared}{}", first.trim_start_matches(HEAD));
+    let second = format!(
+        "{HEAD}.visible .global .b32 base = 20;\n.global .b32 own = 1;\n.func (.reg .b32 r) mine() {{ ld.global.u32 r, [own]; ret; }}\n\
+         .weak .func spare() {{ trap; }}\n\
+         .visible .func (.reg .b32 r) twice(.reg .b32 a)\n{{ .reg .b32 %r<3>;\ncall (%r1), mine;\nadd.u32 r, a, %r1; ret; }}\n"
+    );
+    let link = |texts: &[(&str, &str)]| Module::link_within(texts, Default::default());
+    let module = link(&[(&first, "first.ptx"), (&second, "second.ptx")]).unwrap();
+    let device = Device::new(Default::default());
+    let loaded = device.load(&module).unwrap();
+    let data = device.alloc(4, "data").unwrap();
+    loaded.kernel("k").unwrap().launch(&LaunchConfig::default(), &[Arg::from(data)]).unwrap();
+    let mut sum = [0; 4];
+    device.read(data, &mut sum).unwrap();
+    assert_eq!(u32::from_le_bytes(sum), 4322);
+
+    // Faults and errors name the file, and the line in it.
+    let wrong = second.replace("[own]", "[0]");
+    let loaded = device.load(&link(&[(&first, "first.ptx"), (&wrong, "second.ptx")]).unwrap()).unwrap();
+    let error = loaded.kernel("k").unwrap().launch(&LaunchConfig::default(), &[Arg::from(data)]).unwrap_err();
+    let LaunchError::Fault(fault) = error else { panic!("{error}") };
+    assert_eq!(fault.place(), ("second.ptx", 6));
+    let error = link(&[(&first, "first.ptx"), (&second.replace("add.u32 r", "add.u32"), "second.ptx")]).unwrap_err();
+    assert!(matches!(&error, LoadError::Syntax { file, line: 11, .. } if file == "second.ptx"), "{error:?}");
+    let error = link(&[(&second, "second.ptx"), (&second, "third.ptx")]).unwrap_err();
+    assert!(error.to_string().contains("`twice` is defined twice"), "{error}");
+}
+
 /// clang writes the calls that it inlined as a comment.
 #[test]
 fn inlined_calls_are_read_from_clangs_comments() {

@@ -48,9 +48,9 @@ pub(crate) struct Launch<'a> {
     pub heap: LaunchHeap<'a>,
     /// Textures and surfaces.
     pub objects: Arc<Objects>,
-    /// The PTX text and the name of its file, for faults.
+    /// The PTX text, and the name of each of its files with the byte at which it begins, for faults.
     pub source: &'a str,
-    pub file: &'a str,
+    pub files: &'a [(String, usize)],
     pub budget: u64,
     /// Whether a sanitiser watches: shared variables stand apart, and writes are tracked.
     pub sanitised: bool,
@@ -311,6 +311,13 @@ impl Launch<'_> {
         (function, call.map_or(0, |at| at + 1))
     }
 
+    /// The PTX file that an instruction is in.
+    pub(crate) fn file_of(&self, pc: usize) -> &str {
+        let at = self.program.places.get(pc).map_or(0, |place| place.ptx_at as usize);
+        let file = self.files.partition_point(|(_, start)| *start <= at).saturating_sub(1);
+        self.files.get(file).map_or("", |(name, _)| name)
+    }
+
     /// Source location of an instruction.
     pub(crate) fn site(&self, pc: usize) -> Site {
         self.site_in(pc, &self.chain(pc, &[]))
@@ -391,7 +398,7 @@ impl Launch<'_> {
             line: site.line,
             column: site.column,
             file: site.file,
-            ptx: (self.file.to_owned(), site.ptx_line),
+            ptx: (self.file_of(pc).to_owned(), site.ptx_line),
             instruction: site.instruction,
             block: block.at,
             device: self.device_of(block),

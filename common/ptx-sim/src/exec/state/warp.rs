@@ -55,9 +55,11 @@ impl Split {
     /// The calls that led to where it is, innermost first, as indices of their instructions: of a deep recursion the last
     /// ones and the first.
     pub(crate) fn calls(&self) -> Vec<u32> {
-        let depth = self.callers.len();
-        let frames = std::iter::once(&self.frame).chain(self.callers.iter().rev()).take(depth).enumerate();
-        frames.filter(|(at, _)| *at + 1 < MAX_CALLS || at + 1 == depth).map(|(_, frame)| frame.back - 1).collect()
+        // The outermost frame is the kernel's, which nothing called.
+        let Some((_, called)) = self.callers.split_first() else { return Vec::new() };
+        let frames = std::iter::once(&self.frame).chain(called.iter().rev()).take(MAX_CALLS);
+        let first = called.first().filter(|_| called.len() >= MAX_CALLS);
+        frames.chain(first).map(|frame| frame.back - 1).collect()
     }
 }
 

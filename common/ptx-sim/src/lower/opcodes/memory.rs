@@ -79,7 +79,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 ty.bits().max(8)
             ));
         }
-        let most = if self.module.target.capability < 100 { 16 } else { 32 };
+        let most = if self.target.capability < 100 { 16 } else { 32 };
         if ty.size() * u32::from(count) > most {
             return invalid(format!("an access takes at most {most} bytes of each lane on this .target"));
         }

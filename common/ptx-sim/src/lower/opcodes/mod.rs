@@ -47,7 +47,7 @@ macro_rules! mnemonics {
                 let $m = &mut Modifiers(parts.collect());
                 let $ops = instruction.operands.as_slice();
                 $m.check()?;
-                targets::check($name, $m, $self.module.target)?;
+                targets::check($name, $m, $self.target)?;
                 match $name {
                     $( $($mnemonic)|+ => $call, )*
                     _ => unsupported(format!("the instruction {}", $name)),
@@ -161,7 +161,7 @@ mod tests {
         let allowance = crate::limits::Allowance::new(Default::default());
         let (ast, allowance) =
             crate::parse::parse(&source, allowance).unwrap_or_else(|error| panic!("{instruction}: {error:?}"));
-        let program = crate::lower::lower(&ast, &source, allowance)
+        let program = crate::lower::lower(&ast, &source, &[0], allowance)
             .unwrap_or_else(|error| panic!("{instruction}: {error:?}"))
             .program;
         let line = |(_, place): &(_, &crate::ir::CodePlace)| place.ptx_line == 5;
