@@ -70,8 +70,7 @@ impl Module {
             LoadError::syntax(&error.after(start), &source[start..end], file)
         };
         let (ast, allowance) = parse::parse(&source, allowance).map_err(syntax)?;
-        let starts: Vec<usize> = files.iter().map(|(_, start)| *start).collect();
-        let lowered = lower::lower(&ast, &source, &starts, allowance).map_err(syntax)?;
+        let lowered = lower::lower(&ast, &source, &files, allowance).map_err(syntax)?;
         drop(ast);
         let inner = Inner { files, source, program: lowered.program, parts: lowered.kernels, bytes: lowered.bytes };
         Ok(Self { inner: Arc::new(inner) })

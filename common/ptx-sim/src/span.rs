@@ -30,11 +30,11 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Of a text whose files begin at those bytes.
-    pub(crate) fn new(source: &str, files: &[usize]) -> Self {
+    pub(crate) fn new(source: &str, files: impl Iterator<Item = usize>) -> Self {
         let starts = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1);
         let starts: Vec<u32> = std::iter::once(0).chain(starts).collect();
         let before = |start: usize| starts.partition_point(|line| *line < start as u32) as u32;
-        let files = files.iter().map(|start| (*start as u32, before(*start))).collect();
+        let files = files.map(|start| (start as u32, before(start))).collect();
         Self { starts, files }
     }
 

@@ -53,11 +53,11 @@ fn file_name(path: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
 }
 
-/// `files`: byte of the source at which each file begins.
+/// `texts`: the name of each file that the source is made of, and the byte at which it begins.
 pub(crate) fn lower(
     ast: &Ast<'_>,
     source: &str,
-    files: &[usize],
+    texts: &[(String, usize)],
     allowance: Allowance,
 ) -> Result<Lowered, SyntaxError> {
     let mut module = Module {
@@ -70,13 +70,16 @@ pub(crate) fn lower(
         elements: HashMap::new(),
         program: Program::default(),
         named_files: HashMap::new(),
-        lines: Lines::new(source, files),
+        files_by_name: HashMap::new(),
+        texts,
+        lines: Lines::new(source, texts.iter().map(|(_, start)| *start)),
         source,
         allowance,
         reached: HashMap::new(),
         callable: Vec::new(),
     };
     module.program.files = ast.files.iter().map(|(index, path)| (*index, file_name(path))).collect();
+    module.index_files();
     // A unit may declare a function without the linkage that its definition has.
     let linked = ast.functions.iter().filter(|function| function.linkage.linked);
     let linked: HashSet<(u32, &str)> = linked.map(|function| (function.linkage.unit, function.name)).collect();

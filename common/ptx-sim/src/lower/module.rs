@@ -40,8 +40,12 @@ pub(super) struct Module<'a> {
     /// Bytes of an element of each variable.
     pub(super) elements: HashMap<&'a str, u32>,
     pub(super) program: Program,
-    /// Numbers of files by the names that comments have for them.
-    pub(super) named_files: HashMap<String, u64>,
+    /// Numbers of files by the names that comments of a unit have for them.
+    pub(super) named_files: HashMap<(u32, String), u64>,
+    /// Numbers of files by the last part of their paths, a few each.
+    pub(super) files_by_name: HashMap<String, Vec<u64>>,
+    /// Names of the texts' own files.
+    pub(super) texts: &'a [(String, usize)],
     pub(super) lines: Lines,
     pub(super) source: &'a str,
     pub(super) allowance: Allowance,
@@ -339,19 +343,38 @@ impl<'a> Module<'a> {
 
     /// Number of the `.file` that ends in `path`, or a new one.
     pub(super) fn file_named(&mut self, path: &str) -> u64 {
-        if let Some(known) = self.named_files.get(path) {
+        let key = (self.unit, path.to_owned());
+        if let Some(known) = self.named_files.get(&key) {
             return *known;
         }
         let files = &mut self.program.files;
-        let found = files.iter().filter(|(_, file)| Path::new(file).ends_with(path)).map(|(number, _)| *number).min();
-        let number = found.unwrap_or_else(|| {
+        let is_it = |number: &u64| {
+            number >> 32 == u64::from(self.unit)
+                && files.get(number).is_some_and(|file| Path::new(file).ends_with(path))
+        };
+        let alike = self.files_by_name.get(last_part(path));
+        let number = alike.and_then(|numbers| numbers.iter().copied().find(is_it)).unwrap_or_else(|| {
             let number = u64::MAX - self.named_files.len() as u64;
             files.insert(number, path.to_owned());
             number
         });
         self.allowance.charge(2 * (size_of::<(String, u64)>() + path.len()));
-        self.named_files.insert(path.to_owned(), number);
+        self.named_files.insert(key, number);
         number
+    }
+
+    /// Prepares [`Self::file_named`].
+    pub(super) fn index_files(&mut self) {
+        const ALIKE: usize = 16;
+        let mut files: Vec<(&u64, &String)> = self.program.files.iter().collect();
+        files.sort_unstable();
+        for (number, file) in files {
+            let numbers = self.files_by_name.entry(last_part(file).to_owned()).or_default();
+            if numbers.len() < ALIKE {
+                numbers.push(*number);
+            }
+            self.allowance.charge(2 * size_of::<(String, Vec<u64>)>() + size_of::<[u64; ALIKE]>());
+        }
     }
 
     /// Place of a name, which is a part of the text.
@@ -364,8 +387,17 @@ impl<'a> Module<'a> {
     pub(super) fn unsupported(&self, span: Span, reason: String) -> Unsupported {
         let text = &self.source[span.start as usize..span.end as usize];
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // An item has no file: it is in the first one unless it says so.
+        let file = self.texts.partition_point(|(_, start)| *start <= span.start as usize).saturating_sub(1);
+        let file = self.texts.get(file).filter(|_| file != 0);
+        let reason = file.map_or(reason.clone(), |(name, _)| format!("{reason}, in {name}"));
         Unsupported { line: self.lines.line(span), text, reason }
     }
+}
+
+/// The file's name at the end of a path.
+fn last_part(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 /// The shared variables that a function uses.

@@ -161,7 +161,7 @@ mod tests {
         let allowance = crate::limits::Allowance::new(Default::default());
         let (ast, allowance) =
             crate::parse::parse(&source, allowance).unwrap_or_else(|error| panic!("{instruction}: {error:?}"));
-        let program = crate::lower::lower(&ast, &source, &[0], allowance)
+        let program = crate::lower::lower(&ast, &source, &[], allowance)
             .unwrap_or_else(|error| panic!("{instruction}: {error:?}"))
             .program;
         let line = |(_, place): &(_, &crate::ir::CodePlace)| place.ptx_line == 5;

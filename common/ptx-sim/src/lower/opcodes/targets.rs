@@ -6,82 +6,28 @@ use crate::lower::symbols::{Lower, invalid};
 
 /// Instructions by the first compute capability that has them, from a mnemonic on with modifiers that they all have, in any
 /// order; `*`: any mnemonic.
-const FIRST: &[(u32, &[&str])] = &[
-    (32, &["shf"]),
-    (70, &["match", "nanosleep"]),
-    (75, &["cvt.pack", "ex2.f16", "ex2.f16x2", "ldmatrix", "movmatrix", "tanh"]),
-    (80, &["abs.bf16", "abs.bf16x2", "applypriority", "cp.async", "createpolicy", "cvt.bf16", "cvt.bf16x2"]),
+const FIRST: &[(u32, &str)] = &[
+    (32, "shf"),
+    (70, "match nanosleep"),
+    (75, "cvt.pack ex2.f16 ex2.f16x2 ldmatrix movmatrix tanh"),
     (
         80,
-        &["cvt.relu", "cvt.tf32", "discard", "fma.bf16", "fma.bf16x2", "fma.relu", "max.NaN", "max.bf16", "max.bf16x2"],
+        "abs.bf16 abs.bf16x2 applypriority cp.async createpolicy cvt.bf16 cvt.bf16x2 cvt.relu cvt.tf32 discard \
+         fma.bf16 fma.bf16x2 fma.relu max.NaN max.bf16 max.bf16x2 max.f16 max.f16x2 mbarrier min.NaN min.bf16 \
+         min.bf16x2 min.f16 min.f16x2 mma.bf16 mma.f64 mma.m16n8k16 mma.sp mma.tf32 neg.bf16 neg.bf16x2 redux \
+         wmma.bf16 wmma.f64 wmma.tf32",
     ),
-    (
-        80,
-        &["max.f16", "max.f16x2", "mbarrier", "min.NaN", "min.bf16", "min.bf16x2", "min.f16", "min.f16x2", "mma.bf16"],
-    ),
-    (
-        80,
-        &["mma.f64", "mma.m16n8k16", "mma.sp", "mma.tf32", "neg.bf16", "neg.bf16x2", "redux", "wmma.bf16", "wmma.f64"],
-    ),
-    (80, &["wmma.tf32"]),
-    (86, &["max.xorsign", "min.xorsign"]),
-    (89, &["cvt.e4m3x2", "cvt.e5m2x2", "mma.e4m3", "mma.e5m2"]),
+    (86, "max.xorsign min.xorsign"),
+    (89, "cvt.e4m3x2 cvt.e5m2x2 mma.e4m3 mma.e5m2"),
     (
         90,
-        &[
-            "*.shared::cluster",
-            "add.bf16",
-            "add.bf16x2",
-            "add.s16x2",
-            "add.u16x2",
-            "atom.b128",
-            "atom.bf16",
-            "atom.bf16x2",
-        ],
+        "*.shared::cluster add.bf16 add.bf16x2 add.s16x2 add.u16x2 atom.b128 atom.bf16 atom.bf16x2 atom.v2 \
+         atom.v4 atom.v8 barrier.cluster cp.async.bulk cvt.tf32.rn elect ex2.bf16 ex2.bf16x2 fence.async \
+         fence.cluster fence.mbarrier_init fence.tensormap fma.oob getctarank griddepcontrol mapa max.relu.s32 \
+         max.s16x2 max.u16x2 mbarrier.complete_tx mbarrier.expect_tx mbarrier.try_wait min.relu.s32 min.s16x2 \
+         min.u16x2 mul.bf16 mul.bf16x2 multimem red.async red.bf16 red.bf16x2 red.v2 red.v4 red.v8 set.bf16 \
+         set.bf16x2 setp.bf16 setp.bf16x2 st.async stmatrix sub.bf16 sub.bf16x2 tanh.bf16 tanh.bf16x2",
     ),
-    (90, &["atom.v2", "atom.v4", "atom.v8", "barrier.cluster", "cp.async.bulk", "cvt.tf32.rn", "elect", "ex2.bf16"]),
-    (
-        90,
-        &[
-            "ex2.bf16x2",
-            "fence.async",
-            "fence.cluster",
-            "fence.mbarrier_init",
-            "fence.tensormap",
-            "fma.oob",
-            "getctarank",
-        ],
-    ),
-    (
-        90,
-        &[
-            "griddepcontrol",
-            "mapa",
-            "max.relu.s32",
-            "max.s16x2",
-            "max.u16x2",
-            "mbarrier.complete_tx",
-            "mbarrier.expect_tx",
-        ],
-    ),
-    (
-        90,
-        &[
-            "mbarrier.try_wait",
-            "min.relu.s32",
-            "min.s16x2",
-            "min.u16x2",
-            "mul.bf16",
-            "mul.bf16x2",
-            "multimem",
-            "red.async",
-        ],
-    ),
-    (
-        90,
-        &["red.bf16", "red.bf16x2", "red.v2", "red.v4", "red.v8", "set.bf16", "set.bf16x2", "setp.bf16", "setp.bf16x2"],
-    ),
-    (90, &["st.async", "stmatrix", "sub.bf16", "sub.bf16x2", "tanh.bf16", "tanh.bf16x2"]),
 ];
 
 /// Instructions of one architecture's own target, such as `sm_90a`, and whether later ones have them as well.
@@ -99,8 +45,8 @@ pub(super) fn check(name: &str, m: &Modifiers<'_>, target: Target) -> Lower<()> 
         words.next().is_some_and(|mnemonic| mnemonic == name || mnemonic == "*") && words.all(has)
     };
     let later = FIRST.iter().rev().take_while(|(first, _)| *first > target.capability);
-    let missing = later.flat_map(|(first, forms)| Some((first, forms.iter().find(|form| matches(form))?)));
-    if let Some((first, form)) = missing.last() {
+    let mut missing = later.filter_map(|(first, forms)| Some((first, forms.split(' ').find(|form| matches(form))?)));
+    if let Some((first, form)) = missing.next() {
         let form = form.trim_start_matches("*.");
         return invalid(format!(
             "{form} needs .target sm_{first} or a later one, and the file has sm_{}",
