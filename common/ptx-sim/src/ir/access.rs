@@ -86,6 +86,8 @@ pub(crate) struct Access {
     pub param: bool,
     pub order: Order,
     pub scope: Scope,
+    /// Whether words go to or come from 32-bit registers, all of them used and in no particular order.
+    pub plain: bool,
 }
 
 impl Access {
@@ -120,12 +122,6 @@ impl Access {
         if self.param {
             facts.work.class = Class::Other;
         }
-    }
-
-    /// Whether words go to or come from 32-bit registers, in no particular order.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.bytes == 4 && !self.wide && self.order == Order::Weak && self.used == u32::MAX
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn load<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    if access.is_plain() && passes(context, rows, access, mask, false) {
+    if access.plain && passes(context, rows, access, mask, false) {
         let loaded = match access.address.space {
             MemSpace::Shared => {
                 let memory = SharedWords(shared_bytes(context.block));
@@ -225,7 +225,7 @@ pub(crate) fn store<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    if access.is_plain() && passes(context, rows, access, mask, true) {
+    if access.plain && passes(context, rows, access, mask, true) {
         let stored = match access.address.space {
             MemSpace::Shared => {
                 let memory = SharedWords(shared_bytes(context.block));

@@ -103,6 +103,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 param,
                 order,
                 scope,
+                plain: false,
             });
         }
         let address = self.address(address, space)?;
@@ -150,18 +151,20 @@ impl<'a> FunctionLowering<'_, 'a> {
                 *row = found;
             }
         }
+        let wide = wide.unwrap_or(ty.size() == 8);
         Ok(Access {
             address,
             bytes: ty.size() as u8,
             count,
             rows,
-            wide: wide.unwrap_or(ty.size() == 8),
+            wide,
             signed: ty.signed(),
             narrow,
             used: self.used,
             param,
             order,
             scope,
+            plain: ty.size() == 4 && !wide && order == Order::Weak && self.used == u32::MAX,
         })
     }
 

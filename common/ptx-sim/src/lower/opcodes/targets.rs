@@ -1,5 +1,8 @@
 //! The `.target` that an instruction needs (PTX ISA, "Target ISA Notes" of each; as ptxas 13.0 has it).
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::modifiers::Modifiers;
 use crate::ast::Target;
 use crate::lower::symbols::{Lower, invalid};
@@ -30,6 +33,17 @@ const FIRST: &[(u32, &str)] = &[
     ),
 ];
 
+/// [`FIRST`] by mnemonic: capability, the form, and the modifiers in it.
+static BY_MNEMONIC: LazyLock<HashMap<&str, Vec<(u32, &str, Vec<&str>)>>> = LazyLock::new(|| {
+    let mut forms: HashMap<&str, Vec<_>> = HashMap::new();
+    for (first, form) in FIRST.iter().flat_map(|(first, forms)| forms.split(' ').map(move |form| (*first, form))) {
+        let mut words = form.split('.');
+        let mnemonic = words.next().unwrap_or_default();
+        forms.entry(mnemonic).or_default().push((first, form, words.collect()));
+    }
+    forms
+});
+
 /// Instructions of one architecture's own target, such as `sm_90a`, and whether later ones have them as well.
 const SPECIFIC: &[(&str, bool)] = &[("setmaxnreg", true), ("tensormap.replace", true), ("wgmma", false)];
 
@@ -40,20 +54,20 @@ pub(super) fn check(name: &str, m: &Modifiers<'_>, target: Target) -> Lower<()> 
             |modifier: &&str| modifier.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
         m.0.iter().any(is)
     };
-    let matches = |form: &str| {
-        let mut words = form.split('.');
-        words.next().is_some_and(|mnemonic| mnemonic == name || mnemonic == "*") && words.all(has)
-    };
-    let later = FIRST.iter().rev().take_while(|(first, _)| *first > target.capability);
-    let mut missing = later.filter_map(|(first, forms)| Some((first, forms.split(' ').find(|form| matches(form))?)));
-    if let Some((first, form)) = missing.next() {
+    let forms = ["*", name].into_iter().filter_map(|mnemonic| BY_MNEMONIC.get(mnemonic)).flatten();
+    let missing = forms.filter(|(first, _, words)| *first > target.capability && words.iter().all(|word| has(word)));
+    if let Some((first, form, _)) = missing.max_by_key(|(first, ..)| *first) {
         let form = form.trim_start_matches("*.");
         return invalid(format!(
             "{form} needs .target sm_{first} or a later one, and the file has sm_{}",
             target.capability
         ));
     }
-    match SPECIFIC.iter().find(|(form, _)| matches(form)) {
+    let is_it = |form: &str| {
+        let mut words = form.split('.');
+        words.next() == Some(name) && words.all(has)
+    };
+    match SPECIFIC.iter().find(|(form, _)| is_it(form)) {
         Some((form, later)) if !target.specific || target.capability < 90 || !later && target.capability > 90 => {
             let which = if *later { "sm_90a or a later one that ends in a" } else { "sm_90a, and no other one" };
             invalid(format!("{form} needs .target {which}"))
