@@ -5,17 +5,36 @@ use std::collections::HashMap;
 use crate::scalar::Scalar;
 use crate::span::Span;
 
-/// A whole translation unit.
+/// The translation units of a text, each of which begins with `.version`.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
-    /// The compute capability of `.target`, such as 80.
-    pub target: u32,
-    /// `.file` table: index to path.
+    /// `.file` table: index, with the unit's number in its upper half, to path.
     pub files: HashMap<u64, &'a str>,
     /// Module-scope variables.
     pub variables: Vec<Variable<'a>>,
     /// Kernels and device functions, declarations without a body included.
     pub functions: Vec<Function<'a>>,
+}
+
+/// The unit that a name is declared in, and whether other units see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Linkage {
+    pub unit: u32,
+    /// `.visible`, `.extern`, `.weak` or `.common`
+    pub linked: bool,
+    /// `.extern`: it is defined elsewhere.
+    pub external: bool,
+    /// `.weak` or `.common`: one of several definitions.
+    pub weak: bool,
+}
+
+/// `.target sm_90a`
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    /// Compute capability, such as 90.
+    pub capability: u32,
+    /// Whether it ends in a letter: the code is for this architecture, or family of them, alone.
+    pub specific: bool,
 }
 
 /// Space of a variable.
@@ -43,8 +62,7 @@ pub(crate) struct Variable<'a> {
     pub dims: Vec<Option<u64>>,
     pub align: Option<u32>,
     pub init: Vec<Init<'a>>,
-    /// Whether `.extern` stands before it.
-    pub external: bool,
+    pub linkage: Linkage,
     pub span: Span,
 }
 
@@ -67,6 +85,8 @@ pub(crate) enum Init<'a> {
 #[derive(Debug)]
 pub(crate) struct Function<'a> {
     pub name: &'a str,
+    pub linkage: Linkage,
+    pub target: Target,
     pub kernel: bool,
     pub returns: Vec<Variable<'a>>,
     pub params: Vec<Variable<'a>>,
@@ -90,7 +110,10 @@ pub(crate) enum Statement<'a> {
     Instruction(Instruction<'a>),
     Variable(Variable<'a>),
     Block(Vec<Statement<'a>>),
-    Loc(Loc),
+    /// With the calls that it was inlined for, innermost first, where only a comment says so.
+    Loc(Loc, Vec<(&'a str, u32, u32)>),
+    /// `.pragma "used_bytes_mask 0xff"`: the bytes that the program uses of what the next instruction loads.
+    UsedBytes(u32),
     /// `name: .branchtargets L0, L1;` and `.calltargets`.
     Targets(&'a str, Vec<&'a str>),
     /// `name: .callprototype (…) _ (…);`, which says nothing that the call does not

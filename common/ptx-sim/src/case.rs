@@ -168,7 +168,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     let folder = options.file.parent().unwrap_or(Path::new(""));
     let device =
         Device::new(DeviceConfig { sanitize: options.sanitize, memory_limit: bounds.memory, ..Default::default() });
-    let mut session = Session::new(device, load(&folder.join(&case.ptx), bounds)?)?;
+    let mut session = Session::new(device, load(&folder.join(&case.ptx), &[], bounds)?)?;
     for (name, memory) in &case.buffer {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;
@@ -199,7 +199,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     for (number, launch) in (1..).zip(&case.launch) {
         let invalid = |message| invalid(format!("launch {number}: {message}"));
         let arguments: Vec<Argument> =
-            launch.args.iter().map(|text| case_argument(text)).collect::<Result<_, _>>().map_err(invalid)?;
+            launch.args.iter().map(|text| case_argument(text, folder)).collect::<Result<_, _>>().map_err(invalid)?;
         let config = LaunchConfig {
             grid: extents(&launch.grid).map_err(invalid)?,
             block: extents(&launch.block).map_err(invalid)?,

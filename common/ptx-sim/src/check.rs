@@ -17,7 +17,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
-    let module = load(file, Bounds::new(&options.limits))?;
+    let module = load(file, &[], Bounds::new(&options.limits))?;
     let kernels: Vec<&KernelInfo> = module.kernels().collect();
     if options.json {
         let kernels: Vec<Value> = kernels.iter().map(|kernel| kernel_json(kernel)).collect();
@@ -29,7 +29,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
         kernels.iter().try_for_each(|kernel| write_kernel(&mut out, kernel))?;
     }
     out.flush()?;
-    let known = kernels.iter().all(|kernel| kernel.unsupported.is_empty());
+    let known = kernels.iter().all(|kernel| kernel.unsupported.is_empty() && kernel.unresolved.is_empty());
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -69,6 +69,9 @@ fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
         (Some([x, y, z]), _) => writeln!(out, "  launch bounds: a block of {x} × {y} × {z} threads")?,
         (None, Some(threads)) => writeln!(out, "  launch bounds: at most {threads} threads per block")?,
         (None, None) => writeln!(out, "  launch bounds: none")?,
+    }
+    if !kernel.unresolved.is_empty() {
+        writeln!(out, "  functions without a body: {}", kernel.unresolved.join(", "))?;
     }
     if kernel.unsupported.is_empty() {
         return writeln!(out, "  unsupported instructions: none");

@@ -40,7 +40,7 @@ pub(crate) enum Command {
 const RUN_HELP: &str = "\
 Kernel arguments, one for each parameter, in order:
   TYPE:VALUE          a number                                 u32:256  f32:-1e-3  b32:0x3f800000
-  TYPE:VALUE,VALUE…   a struct of several                      f32:1,0,-inf
+  TYPE:VALUE,VALUE…   a struct of several, or TYPE:@FILE       f32:1,0,-inf  f32:@matrix.bin
   in:TYPE:LIST        a buffer the kernel reads                in:f32:1,2,3
   inout:TYPE:LIST     a buffer it reads and writes; printed    inout:s32:0,0,0,0
   out:TYPE:COUNT      a buffer of COUNT zeros; printed         out:f32:1024
@@ -71,10 +71,10 @@ With --json one object:
   instructions        instructions that warps executed, and lane_instructions the same for each active lane
   output              what the kernel printed, if it did
   profile             with --profile: see there
-  refused             instead of all else, if the kernel cannot be had: kind (syntax, unsupported, unknown-kernel, memory), message, file,
+  refused             instead of all else, if the kernel cannot be had: kind (syntax, unsupported, unresolved, unknown-kernel, memory), message, file,
                       line; of an unsupported one each of the instructions, and its forms with their count and lines
   fault               instead of buffers and counts, if the kernel broke a rule: kind, message, kernel, file, line, block, thread, …;
-                      inlined: file and line of the kernel, of the call in it that was inlined, and so on down
+                      inlined: file and line of the call in the kernel, of the call in the function called there, and so on down
   findings            with --sanitize: a list of all that was found, each as a fault, with the count of its occurrences
 
 With --sanitize the kernel goes on past what it does wrong: an access that cannot be made is left out, and a load gives 0. Each
@@ -114,6 +114,9 @@ pub(crate) struct Launch {
     /// The PTX file; `FILE.ptx.gz` will do
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
+    /// A PTX file with functions and variables that the first declares `.extern`, as of `nvcc -rdc=true`; may be given more than once
+    #[arg(long, value_name = "FILE.ptx")]
+    pub link: Vec<PathBuf>,
     /// The kernel's name, as in the PTX or in the source; not needed if the file has only one
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
@@ -129,6 +132,10 @@ pub(crate) struct Launch {
     /// Bytes of dynamic shared memory per block
     #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     pub shared: u32,
+    /// Bytes of each thread's stack that recursive calls may take, as cudaLimitStackSize sets them; the driver's default is 1024,
+    /// which --sanitize checks
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    pub stack: Option<u32>,
     /// Let blocks wait for each other, as grid.sync() does: all must fit the device at once
     #[arg(long)]
     pub cooperative: bool,

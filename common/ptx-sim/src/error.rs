@@ -19,6 +19,14 @@ impl SyntaxError {
     }
 }
 
+impl SyntaxError {
+    /// The error in a text that begins at byte `start` of the one that was read.
+    pub(crate) fn after(mut self, start: usize) -> Self {
+        self.span = Span::new(self.span.start as usize - start, (self.span.end as usize).saturating_sub(start));
+        self
+    }
+}
+
 impl From<Reached> for SyntaxError {
     fn from(reached: Reached) -> Self {
         Self { span: Span::default(), message: reached.message, limit: Some(reached.kind) }
@@ -117,6 +125,16 @@ pub enum LoadError {
         /// All of them, in order of line.
         items: Vec<Unsupported>,
     },
+    /// The kernel, or a function it calls, calls functions without a body.
+    #[error("link error: kernel `{kernel}` calls {}, which {file} declares and does not define", quoted(functions))]
+    Unresolved {
+        /// The requested kernel.
+        kernel: String,
+        /// The name of the PTX file.
+        file: String,
+        /// The functions, by their names in the PTX.
+        functions: Vec<String>,
+    },
     /// No kernel of that name.
     #[error("there is no kernel `{kernel}` in {file}; it has {}", if known.is_empty() { "none".into() } else { known.join(", ") })]
     UnknownKernel {
@@ -139,6 +157,11 @@ pub enum LoadError {
 
 fn count(items: usize) -> String {
     if items == 1 { "an instruction".into() } else { format!("{items} instructions") }
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 fn list(items: &[Unsupported]) -> String {

@@ -216,7 +216,7 @@ impl FaultKind {
             }
             Self::SharedRace => {
                 "put a `__syncthreads()` between the write and the accesses of other threads: before the first read, and again \
-                 before the buffer is overwritten. Among lanes of one warp `__syncwarp()` is enough"
+                 before the buffer is overwritten. Among lanes of one warp `__syncwarp()` is enough; a shuffle or a vote orders nothing"
             }
             Self::GlobalRace => {
                 "nothing orders threads of different blocks within a launch: combine with `atomicAdd`, hand over with \
@@ -269,8 +269,8 @@ pub struct Fault {
     pub address: Option<u64>,
     /// More details: the nearest allocation, locations of other threads.
     pub notes: Vec<String>,
-    /// File and 1-based line of the kernel, of the call in it that was inlined, and so on down to the instruction's own.
-    /// [`Self::line`] is one of them; empty where nothing was inlined.
+    /// File and 1-based line of the call in the kernel, of the call in the function called or inlined there, and so on down to
+    /// the instruction's own. [`Self::line`] is one of them; empty for an instruction that is the kernel's own.
     pub inlined: Vec<(String, u32)>,
     /// The other access of a race, which came first.
     pub other: Option<Box<OtherAccess>>,
@@ -324,7 +324,8 @@ impl Fault {
             }
             Some(other) if self.kind == FaultKind::GlobalRace && other.block == self.block => {
                 "both threads are of one block: put a `__syncthreads()` between the two accesses, which orders global memory as \
-                 well as shared memory, or combine with `atomicAdd`. Among lanes of one warp `__syncwarp()` is enough"
+                 well as shared memory, or combine with `atomicAdd`. Among lanes of one warp `__syncwarp()` is enough; a shuffle or a vote \
+                 orders nothing"
             }
             Some(other) if self.kind == FaultKind::SharedRace && other.block != self.block => {
                 "the two blocks are of one cluster: put a `cluster.sync()`, or `cluster.barrier_arrive()` and `barrier_wait()`, between \
@@ -339,8 +340,28 @@ impl Fault {
                  that wait for each other must not stand between the others and a barrier; blocks that do need a cooperative \
                  launch, and all of them must come"
             }
+            _ if self.kind == FaultKind::BarrierDivergence && self.is_at_named_barrier() => {
+                "a named barrier waits until as many threads as its second operand says have come, with `bar.sync` or `bar.arrive` of \
+                 the same number: do all warps that are counted reach it, as often as each other?"
+            }
             _ => self.kind.help(),
         }
+    }
+
+    /// Whether the instruction is at a barrier of the block that is not `__syncthreads()`: with another number, or a count.
+    fn is_at_named_barrier(&self) -> bool {
+        let mut words = self.instruction.trim_end_matches(';').split(' ').skip_while(|word| word.starts_with('@'));
+        let opcode = words.next().unwrap_or_default();
+        let is_block = ["bar.", "barrier."].iter().any(|name| opcode.starts_with(name));
+        let reduces = opcode.contains(".red.");
+        let operands = words.collect::<String>();
+        // A reduction has a result in front and a predicate at the end.
+        let barrier: Vec<&str> = operands.split(',').skip(usize::from(reduces)).collect();
+        let has_count = barrier.len() > 1 + usize::from(reduces);
+        is_block
+            && !opcode.contains(".warp.")
+            && !opcode.contains(".cluster.")
+            && (has_count || barrier.first() != Some(&"0"))
     }
 
     /// Index of the finding among `findings` with the same kind and line: they are reported as one.

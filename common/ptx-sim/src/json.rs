@@ -94,6 +94,12 @@ pub(crate) fn load_error_json(error: &LoadError) -> Value {
             object["instructions"] = unsupported_json(items);
             object["forms"] = forms_json(items);
         }
+        LoadError::Unresolved { kernel, file, functions } => {
+            object["kind"] = json!("unresolved");
+            object["kernel"] = json!(kernel);
+            object["file"] = json!(file);
+            object["functions"] = json!(functions);
+        }
         LoadError::UnknownKernel { kernel, file, known } => {
             object["kind"] = json!("unknown-kernel");
             object["kernel"] = json!(kernel);
@@ -120,5 +126,6 @@ pub(crate) fn kernel_json(kernel: &KernelInfo) -> Value {
         "required_threads": kernel.required_threads,
         "unsupported": unsupported_json(&kernel.unsupported),
         "unsupported_forms": forms_json(&kernel.unsupported),
+        "unresolved": *kernel.unresolved,
     })
 }

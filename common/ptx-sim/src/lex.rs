@@ -52,6 +52,12 @@ impl<'a> Lexer<'a> {
         self.peek(0)
     }
 
+    /// The comment behind the token at `span`, up to the end of its line; empty if there is none.
+    pub(crate) fn comment_after(&self, span: Span) -> &'a str {
+        let rest = self.source[span.end as usize..].lines().next().unwrap_or_default();
+        rest.trim().strip_prefix("//").unwrap_or_default()
+    }
+
     fn skip_blank(&mut self) -> Result<(), SyntaxError> {
         loop {
             let rest = &self.source.as_bytes()[self.at..];

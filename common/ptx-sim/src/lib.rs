@@ -38,6 +38,7 @@
 //! # From text to results
 //! | module | what it does |
 //! | --- | --- |
+//! | `text` | the PTX in a file as it is found |
 //! | `lex`, `parse`, `ast` | PTX text to a tree, names unresolved |
 //! | `lower` | names to rows, opcodes to operations, branches to the places where lanes meet again |
 //! | `ir` | the operations, one per instruction, with the facts about them; its documentation is their specification |
@@ -85,13 +86,14 @@ pub mod scalar;
 mod span;
 mod support;
 mod tensor_map;
+mod text;
 mod texture;
 mod trace;
 mod watch;
 
 pub use device::{
-    Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
-    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
+    Arg, DEFAULT_BUDGET, DEFAULT_STACK, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak,
+    LoadedModule, MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
 };
 pub use error::{LoadError, Unsupported, UnsupportedForm};
 pub use exec::{Asynchrony, EarlierWork, TouchedMemory};

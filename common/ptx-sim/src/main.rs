@@ -21,9 +21,9 @@ use cli::{Argument, Cli, Command, Launch, Run, Show, TraceOptions};
 use flate2::read::GzDecoder;
 use json::{finding_json, load_error_json, results_json};
 use ptx_sim::{
-    AccessKind, Device, DeviceConfig, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, Limits, LoadError,
-    LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace,
-    TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
+    AccessKind, DEFAULT_STACK, Device, DeviceConfig, Fault, FaultKind, Kernel, LaunchConfig, LaunchError, Limits,
+    LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space,
+    Trace, TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use results::{write_failed, write_json, write_results};
 use serde_json::{Map, Value, json};
@@ -229,10 +229,14 @@ fn text_of(file: &Path, most: Option<u64>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| Failure::NotText { path, at: error.utf8_error().valid_up_to() })
 }
 
-fn load(file: &Path, bounds: Bounds) -> Result<Module, Failure> {
+/// A PTX file, linked with others.
+fn load(file: &Path, others: &[PathBuf], bounds: Bounds) -> Result<Module, Failure> {
     let limits = LoadLimits { time: bounds.time(), memory: bounds.memory };
-    let text = text_of(file, bounds.memory)?;
-    Ok(Module::from_ptx_within(&text, file.display().to_string().trim_end_matches(".gz"), limits)?)
+    let read = |file: &Path| Ok::<_, Failure>((text_of(file, bounds.memory)?, file.display().to_string()));
+    let texts = std::iter::once(file).chain(others.iter().map(PathBuf::as_path)).map(read);
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(text, name)| (&**text, name.trim_end_matches(".gz"))).collect();
+    Ok(Module::link_within(&texts, limits)?)
 }
 
 fn save(file: &Path, contents: &[u8]) -> Result<(), Failure> {
@@ -248,8 +252,9 @@ struct Launched {
 
 /// Runs the kernel and observes it.
 fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
-    let device = Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, ..Default::default() });
-    let mut session = Session::new(device, load(&options.file, bounds)?)?;
+    let device =
+        Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, stack: options.stack, ..Default::default() });
+    let mut session = Session::new(device, load(&options.file, &options.link, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
         session.add(buffer, "buffer")?;
@@ -304,6 +309,14 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 observation.findings.extend(session.device.heap_findings());
             }
             session.judge(session.shown(), &mut observation.findings);
+            let stack = observation.report.stack_bytes;
+            if !options.sanitize && options.launch.stack.is_none() && stack > DEFAULT_STACK {
+                writeln!(
+                    io::stderr(),
+                    "note: recursive calls took {stack} bytes of a thread's stack, which has {DEFAULT_STACK} on a GPU unless \
+                     `cudaDeviceSetLimit(cudaLimitStackSize, …)` asks for more"
+                )?;
+            }
             for (name, file) in &options.save {
                 let place = saved(&session, &options.launch, name)?;
                 session

@@ -34,14 +34,13 @@ fn line_range(source: &str, line: u32, column: u32) -> Option<std::ops::Range<us
 /// Maximum size of a source file that is read for a diagnostic.
 const MAX_SOURCE: u64 = 16 << 20;
 
-/// The text of a CUDA source file, if it is in one of `folders`, which are free of links. The path comes from the PTX, which
-/// may be untrusted: nothing outside is read, by a link or otherwise, nor anything that does not look like source, so that
-/// no diagnostic shows a line of another file or waits for a device.
-fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
+/// The text of a source file, if it is in one of `folders`, which are free of links. The path comes from the PTX, which may
+/// be untrusted: nothing outside is read, by a link or otherwise, nor anything but regular files of text, so that no
+/// diagnostic shows a line from elsewhere or waits for a device. Its ending says nothing: compilers of many languages
+/// produce PTX.
+fn source_in(path: &Path, folders: &[PathBuf]) -> Option<String> {
     let path = path.canonicalize().ok()?;
-    let extension = path.extension()?.to_str()?;
-    let is_source = ["cu", "cuh", "h", "hpp", "inl"].contains(&extension);
-    if !is_source || !folders.iter().any(|folder| path.starts_with(folder)) {
+    if !folders.iter().any(|folder| path.starts_with(folder)) {
         return None;
     }
     let file = std::fs::File::open(&path).ok()?;
@@ -54,7 +53,7 @@ fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
     Some(text)
 }
 
-/// The text of a CUDA source file, `path` as named in the PTX file `ptx`: at that path, if that is in the PTX's own folder
+/// The text of a source file, `path` as named in the PTX file `ptx`: at that path, if that is in the PTX's own folder
 /// or in one of `roots`, or else a file of that name beside the PTX or in one of `roots` itself. The own folder of
 /// `kernels/ptx/add.ptx` is `kernels`: compiled files in a folder `ptx` have their sources above it.
 pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<String> {
@@ -66,9 +65,9 @@ pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<St
     });
     let roots = roots.iter().filter_map(|folder| folder.canonicalize().ok());
     let folders: Vec<PathBuf> = own.into_iter().chain(roots).collect();
-    cuda_source(path, &folders).or_else(|| {
+    source_in(path, &folders).or_else(|| {
         let name = path.file_name()?;
-        folders.iter().find_map(|folder| cuda_source(&folder.join(name), &folders))
+        folders.iter().find_map(|folder| source_in(&folder.join(name), &folders))
     })
 }
 
@@ -206,6 +205,13 @@ fn load_error(error: &LoadError, colour: bool) -> String {
             group = group.element(
                 Level::HELP.message("this says nothing about the kernel, which may be right: run it on a GPU"),
             );
+            draw(&[group], colour)
+        }
+        LoadError::Unresolved { .. } => {
+            let title = error.to_string();
+            let help =
+                "give the PTX of the file that defines it, too (`--link FILE.ptx`), or compile without `-rdc=true`";
+            let group = Group::with_title(Level::ERROR.primary_title(&title)).element(Level::HELP.message(help));
             draw(&[group], colour)
         }
         LoadError::UnknownKernel { .. } | LoadError::Memory { .. } | LoadError::Limit { .. } => {

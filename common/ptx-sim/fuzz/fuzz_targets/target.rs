@@ -60,6 +60,7 @@ pub(super) fn exercise(source: &str) -> bool {
         workers: random.pick(&[1, 2]),
         sanitize: random.below(4) != 0,
         memory_limit: random.pick(&[None, Some(1 << 20), Some(16 << 20), Some(128 << 20)]),
+        stack: random.pick(&[None, Some(64), Some(1 << 16)]),
     };
     let extent = |random: &mut Random, most: &[u32]| random.pick(most);
     let launch = LaunchConfig {

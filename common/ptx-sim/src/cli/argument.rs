@@ -1,5 +1,7 @@
 //! A kernel's arguments as text.
 
+use std::path::Path;
+
 use super::element::Element;
 use super::object::{self, Object};
 use super::tensor_map::{self, Map};
@@ -70,25 +72,26 @@ impl Contents {
 
 /// An argument of the command line.
 pub(super) fn argument(text: &str) -> Result<Argument, String> {
-    match value(text) {
+    match value(text, Path::new("")) {
         Some(value) => value.map(Argument::Value),
         None => buffer(text).map(Argument::Buffer),
     }
 }
 
-/// An argument of a case, whose buffers have their own tables.
-pub(crate) fn case_argument(text: &str) -> Result<Argument, String> {
+/// An argument of a case in `folder`, whose buffers have their own tables.
+pub(crate) fn case_argument(text: &str, folder: &Path) -> Result<Argument, String> {
     let form = || Err(format!("`{text}` is not TYPE:VALUE, ptr:NAME, struct:FIELD/FIELD or tmap:MAP"));
-    value(text).unwrap_or_else(form).map(Argument::Value)
+    value(text, folder).unwrap_or_else(form).map(Argument::Value)
 }
 
-/// `TYPE:VALUE`, `ptr:ADDRESS` or `struct:FIELD/FIELD…`; `None` for what may be a buffer.
-fn value(text: &str) -> Option<Result<Value, String>> {
+/// `TYPE:VALUE`, `TYPE:@FILE` with a path relative to `folder`, `ptr:ADDRESS` or `struct:FIELD/FIELD…`; `None` for what may
+/// be a buffer.
+fn value(text: &str, folder: &Path) -> Option<Result<Value, String>> {
     let (kind, rest) = text.split_once(':')?;
     if matches!(kind, "in" | "inout" | "out" | "tex" | "surf") || kind.contains('=') {
         return None;
     }
-    let field = |text| match value(text) {
+    let field = |text: &str| match value(text, folder) {
         Some(Ok(Value::Struct(_) | Value::Map(_) | Value::NamedMap(_))) | None => {
             Err(format!("the field `{text}` is not TYPE:VALUE or ptr:NAME"))
         }
@@ -98,10 +101,23 @@ fn value(text: &str) -> Option<Result<Value, String>> {
         "ptr" => address(rest).map(Value::Address),
         "tmap" if !rest.contains('/') => identifier(rest).map(Value::NamedMap),
         "tmap" => tensor_map::map(rest, address).map(|map| Value::Map(Box::new(map))),
-        "struct" => rest.split('/').map(field).collect::<Result<_, _>>().map(Value::Struct),
+        "struct" => {
+            // A part without a type belongs to the path of the file before it.
+            let mut fields: Vec<String> = Vec::new();
+            for part in rest.split('/') {
+                match fields.last_mut() {
+                    Some(path) if !part.contains(':') => *path += &format!("/{part}"),
+                    _ => fields.push(part.to_owned()),
+                }
+            }
+            fields.iter().map(|text| field(text)).collect::<Result<_, _>>().map(Value::Struct)
+        }
         _ => Element::named(kind).map_err(|error| format!("{error}; {FORM}")).and_then(|element| {
-            let values: Result<Vec<_>, _> = rest.split(',').map(|value| element.bytes_of(value)).collect();
-            Ok(Value::Numbers { element, bytes: values?.concat() })
+            let bytes = match rest.strip_prefix('@') {
+                Some(file) => element.file(&folder.join(file))?,
+                None => rest.split(',').map(|value| element.bytes_of(value)).collect::<Result<Vec<_>, _>>()?.concat(),
+            };
+            Ok(Value::Numbers { element, bytes })
         }),
     })
 }

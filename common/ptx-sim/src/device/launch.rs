@@ -120,12 +120,14 @@ pub struct LaunchReport {
     pub lane_instructions: u64,
     /// Instructions of the warp that executed most.
     pub longest_warp: u64,
+    /// Bytes of a thread's stack that recursive calls took at most; 0 without recursion.
+    pub stack_bytes: u32,
 }
 
 impl From<exec::Counts> for LaunchReport {
     fn from(counts: exec::Counts) -> Self {
-        let exec::Counts { warp_instructions, lane_instructions, longest_warp } = counts;
-        Self { warp_instructions, lane_instructions, longest_warp }
+        let exec::Counts { warp_instructions, lane_instructions, longest_warp, stack_bytes } = counts;
+        Self { warp_instructions, lane_instructions, longest_warp, stack_bytes }
     }
 }
 
@@ -330,9 +332,11 @@ impl Kernel {
             heap: exec::LaunchHeap::new(device.memory.heap()),
             objects: Arc::clone(&device.objects()),
             source: module.source(),
-            file: module.name(),
+            files: module.files(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
+            stack: device.stack.or(device.memory.sanitised().then_some(super::DEFAULT_STACK)),
+            default_stack: device.stack.is_none(),
             touches: observe.touches && device.memory.sanitised(),
             earlier: &observe.earlier,
             asynchrony: if device.memory.sanitised() { Asynchrony::Late } else { config.asynchrony },

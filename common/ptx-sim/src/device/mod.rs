@@ -34,11 +34,18 @@ pub struct DeviceConfig {
     /// sanitiser's state, traces. Beyond, an allocation fails with [`MemoryError::Limit`] and a launch ends with a fault of kind
     /// [`crate::FaultKind::MemoryLimit`]. `None`: no limit.
     pub memory_limit: Option<u64>,
+    /// Bytes of each thread's stack that recursive calls may take, as `cudaLimitStackSize` sets them: more is a fault of kind
+    /// [`crate::FaultKind::StackOverflow`]. `None`: the driver's default ([`DEFAULT_STACK`]), which only a device that sanitises
+    /// enforces. Frames of a kernel without recursion always fit.
+    pub stack: Option<u32>,
 }
+
+/// Bytes of a thread's stack unless the host asks for more (`cudaDeviceGetLimit`, `cudaLimitStackSize`).
+pub const DEFAULT_STACK: u32 = 1024;
 
 impl Default for DeviceConfig {
     fn default() -> Self {
-        Self { total_memory: 8 << 30, workers: 0, sanitize: false, memory_limit: None }
+        Self { total_memory: 8 << 30, workers: 0, sanitize: false, memory_limit: None, stack: None }
     }
 }
 
@@ -52,6 +59,7 @@ pub struct Device {
 struct Inner {
     memory: Memory,
     workers: usize,
+    stack: Option<u32>,
     output: Mutex<String>,
     started: std::time::Instant,
     /// Textures and surfaces.
@@ -70,6 +78,7 @@ impl Device {
         let inner = Inner {
             memory: Memory::new(config.total_memory, config.sanitize, Arc::new(Ledger::new(config.memory_limit))),
             workers,
+            stack: config.stack,
             output: Mutex::new(String::new()),
             started: std::time::Instant::now(),
             objects: Mutex::default(),

@@ -85,7 +85,8 @@ impl LoadedModule {
     /// The kernel of that name.
     ///
     /// # Errors
-    /// [`LoadError::UnknownKernel`], which lists the known kernels; [`LoadError::Unsupported`] if the kernel or a function
+    /// [`LoadError::UnknownKernel`], which lists the known kernels; [`LoadError::Unresolved`] if it calls functions that have no
+    /// body; [`LoadError::Unsupported`] if the kernel or a function
     /// that it calls has instructions that the simulator does not know: all of them are listed.
     pub fn kernel(&self, name: &str) -> Result<Kernel, LoadError> {
         let module = &self.loaded.module;
@@ -96,10 +97,13 @@ impl LoadedModule {
                 known: module.kernels().map(|kernel| kernel.name.clone()).collect(),
             });
         };
-        let items = &module.parts()[index].info.unsupported;
-        if !items.is_empty() {
-            let file = module.name().to_owned();
-            return Err(LoadError::Unsupported { kernel: name.to_owned(), file, items: items.to_vec() });
+        let info = &module.parts()[index].info;
+        let (kernel, file) = (name.to_owned(), module.name().to_owned());
+        if !info.unresolved.is_empty() {
+            return Err(LoadError::Unresolved { kernel, file, functions: info.unresolved.to_vec() });
+        }
+        if !info.unsupported.is_empty() {
+            return Err(LoadError::Unsupported { kernel, file, items: info.unsupported.to_vec() });
         }
         Ok(Kernel { loaded: Arc::clone(&self.loaded), index })
     }

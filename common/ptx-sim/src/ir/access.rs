@@ -79,13 +79,30 @@ pub(crate) struct Access {
     pub signed: bool,
     /// Whether the registers have 16 bits.
     pub narrow: bool,
+    /// Bit for each byte of the whole access that the program uses, from a load's `used_bytes_mask` (PTX ISA, ".pragma"):
+    /// the compiler may join loads over bytes that are not the program's.
+    pub used: u32,
     /// `.param`: an argument of the kernel or of a call.
     pub param: bool,
     pub order: Order,
     pub scope: Scope,
+    /// Whether words go to or come from 32-bit registers, all of them used and in no particular order.
+    pub plain: bool,
 }
 
 impl Access {
+    /// Start and length of each run of bytes that are used.
+    pub(crate) fn used_runs(&self) -> impl Iterator<Item = (u64, u64)> {
+        let total = u32::from(self.bytes) * u32::from(self.count);
+        let mut left = self.used & u32::MAX >> (32 - total);
+        std::iter::from_fn(move || {
+            let start = left.trailing_zeros();
+            let length = left.checked_shr(start)?.trailing_ones();
+            left &= u32::MAX.checked_shl(start + length).unwrap_or(0);
+            Some((start.into(), length.into()))
+        })
+    }
+
     fn values(&self) -> impl Iterator<Item = R> {
         self.rows.into_iter().take(self.count.into())
     }
@@ -117,12 +134,6 @@ impl Access {
         let value = ((value << shift) as i64 >> shift) as u64;
         // A 16-bit register stands zero-extended; a 32-bit one takes the whole.
         if self.narrow && self.bytes < 4 && !self.wide { value & 0xffff } else { value }
-    }
-
-    /// Whether words go to or come from 32-bit registers, in no particular order.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.bytes == 4 && !self.wide && self.order == Order::Weak
     }
 }
 

@@ -208,6 +208,8 @@ pub struct KernelInfo {
     pub required_threads: Option<[u32; 3]>,
     /// Instructions of the kernel, or of functions it calls, that the simulator does not know.
     pub unsupported: Arc<[Unsupported]>,
+    /// Functions that the kernel, or one that it calls, calls and that have no body.
+    pub unresolved: Arc<[String]>,
 }
 
 /// One parameter of a kernel.

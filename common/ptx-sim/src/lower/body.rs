@@ -18,6 +18,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         let mut lowering = FunctionLowering {
             module,
             kernel: function.kernel,
+            target: function.target,
             index,
             scopes: vec![Scope::default()],
             code: Vec::new(),
@@ -37,13 +38,14 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             local_bytes: 0,
             stack: None,
             guard: Guard::default(),
+            used: u32::MAX,
             function: Function { name: function.name.to_owned(), kernel: function.kernel, ..Function::default() },
         };
         if function.kernel {
             let mut offset = 0;
             for param in &function.params {
                 offset = align_up(offset, align_of(param));
-                lowering.scopes[0].names.insert(param.name, Symbol::KernelParam(offset as u32));
+                lowering.name(param, Symbol::KernelParam(offset as u32))?;
                 offset += variable_bytes(param)?;
                 if offset > 32764 {
                     return Err(SyntaxError::new(param.span, "a kernel takes at most 32,764 bytes of parameters"));
@@ -92,7 +94,11 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     let label = self.scope().labels[name];
                     self.define_label(label);
                 }
-                Statement::Instruction(instruction) => self.instruction(instruction)?,
+                Statement::Instruction(instruction) => {
+                    self.instruction(instruction)?;
+                    self.used = u32::MAX;
+                }
+                Statement::UsedBytes(mask) => self.used = *mask,
                 Statement::Variable(variable) => self.declare(variable)?,
                 Statement::Block(inner) => {
                     self.scopes.push(Scope::default());
@@ -100,11 +106,11 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     self.scopes.pop();
                 }
                 // line 0 is the compiler's own code: it stays with the line before it
-                Statement::Loc(loc) if loc.line != 0 => {
-                    self.place.call = self.call_of(loc);
+                Statement::Loc(loc, calls) if loc.line != 0 => {
+                    self.place.call = self.call_of(loc, calls);
                     self.place.loc = Some(*loc);
                 }
-                Statement::Loc(_) | Statement::Targets(..) | Statement::Prototype => {}
+                Statement::Loc(..) | Statement::Targets(..) | Statement::Prototype => {}
                 Statement::Refused(span, reason) => {
                     let item = self.module.unsupported(*span, reason.clone());
                     self.function.unsupported.push(item);
@@ -116,17 +122,27 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
 
     /// The call for which the instructions at `loc` were inlined. `inlined_at` is the location of an earlier `.loc` (PTX ISA,
     /// ".loc"), which may be in an inlined function too.
-    fn call_of(&mut self, loc: &Loc) -> u32 {
-        let call = loc.inlined_at.map_or(0, |at| {
-            let call = InlinedCall { at, within: self.calls_at.get(&at).copied().unwrap_or(0) };
-            let inlined = &mut self.module.program.inlined;
-            *self.calls.entry(call).or_insert_with(|| {
-                inlined.push(call);
-                inlined.len() as u32
-            })
-        });
+    fn call_of(&mut self, loc: &Loc, calls: &[(&'a str, u32, u32)]) -> u32 {
+        let mut call = 0;
+        for (path, line, column) in calls.iter().rev() {
+            let at = (self.module.file_named(path), *line, *column);
+            call = self.inlined(InlinedCall { at, within: call });
+        }
+        if let Some(at) = loc.inlined_at {
+            call = self.inlined(InlinedCall { at, within: self.calls_at.get(&at).copied().unwrap_or(0) });
+        }
         self.calls_at.insert((loc.file, loc.line, loc.column), call);
         call
+    }
+
+    /// Number of a call, counted like [`CodePlace::call`].
+    fn inlined(&mut self, call: InlinedCall) -> u32 {
+        let module = &mut *self.module;
+        *self.calls.entry(call).or_insert_with(|| {
+            module.allowance.charge(2 * size_of::<(InlinedCall, u32)>());
+            module.program.inlined.push(call);
+            module.program.inlined.len() as u32
+        })
     }
 
     fn instruction(&mut self, instruction: &ast::Instruction<'a>) -> Result<(), SyntaxError> {

@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::module::{Module, align_of, align_up, variable_bytes};
 use super::symbols::{Lower, Register, Symbol, invalid};
-use crate::ast::{Space, Variable};
+use crate::ast::{Space, Target, Variable};
 use crate::error::SyntaxError;
 use crate::ir::*;
 use crate::scalar::Scalar;
-use crate::span::Span;
 
 /// Names of one `{}`: registers and variables, and labels.
 #[derive(Default)]
@@ -19,9 +18,8 @@ pub(super) struct Scope<'a> {
     pub(super) targets: HashMap<&'a str, Vec<&'a str>>,
     /// Index in [`FunctionLowering::lists`] of each `.branchtargets` that an instruction has used.
     pub(super) lists: HashMap<&'a str, u32>,
-    /// `%r<9>`, by prefix: registers that exist by number, made when first named. Of declarations with one prefix, each has
-    /// more registers than the one before it: others would never be found.
-    pub(super) families: HashMap<&'a str, Vec<Family>>,
+    /// `%r<9>`, by prefix: registers that exist by number, made when first named.
+    pub(super) families: HashMap<&'a str, Family>,
 }
 
 impl Scope<'_> {
@@ -31,9 +29,9 @@ impl Scope<'_> {
         // `%r1<9>` may be meant by `%r15` as well as `%r<20>`. A number has at most ten digits, without zeros in front.
         let found = (first_digit.max(name.len().saturating_sub(10))..name.len()).filter_map(|at| {
             let (prefix, number) = name.split_at(at);
-            let families = self.families.get(prefix)?;
+            let family = self.families.get(prefix)?;
             let number: u32 = if number.len() > 1 && number.starts_with('0') { None } else { number.parse().ok() }?;
-            families.get(families.partition_point(|family| family.count <= number))
+            (number < family.count).then_some(family)
         });
         found.min_by_key(|family| family.order).map(|family| (family.ty, family.vector))
     }
@@ -50,6 +48,7 @@ pub(super) struct Family {
 pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) module: &'m mut Module<'a>,
     pub(super) kernel: bool,
+    pub(super) target: Target,
     pub(super) index: u32,
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) code: Vec<Inst>,
@@ -78,7 +77,14 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) stack: Option<R>,
     /// Guard of the instruction being lowered, also for the helpers that precede it.
     pub(super) guard: Guard,
+    /// [`Access::used`] of the next instruction.
+    pub(super) used: u32,
     pub(super) function: Function,
+}
+
+/// The error for a name that is taken.
+pub(super) fn twice(variable: &Variable<'_>) -> SyntaxError {
+    SyntaxError::new(variable.span, format!("`{}` is declared twice", variable.name))
 }
 
 impl<'m, 'a> FunctionLowering<'m, 'a> {
@@ -104,9 +110,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     let (ty, vector) = (variable.ty, variable.vector);
                     self.families += 1;
                     let family = Family { order: self.families, count, ty, vector };
-                    let families = self.scope().families.entry(variable.name).or_default();
-                    if families.last().is_none_or(|last| last.count < count) {
-                        families.push(family);
+                    if self.scope().families.insert(variable.name, family).is_some() {
+                        return Err(twice(variable));
                     }
                     return Ok(());
                 }
@@ -132,13 +137,18 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 symbol
             }
         };
-        self.scope().names.insert(variable.name, symbol);
-        Ok(())
+        self.name(variable, symbol)
+    }
+
+    /// Gives a variable its name, which nothing else in the same braces may have.
+    pub(super) fn name(&mut self, variable: &Variable<'a>, symbol: Symbol) -> Result<(), SyntaxError> {
+        let (name, scope) = (variable.name, self.scope());
+        let taken = scope.labels.contains_key(name) || scope.family_of(name).is_some();
+        if scope.names.insert(name, symbol).is_some() || taken { Err(twice(variable)) } else { Ok(()) }
     }
 
     pub(super) fn new_register(&mut self, name: &'a str, ty: Scalar, vector: u32) -> Register {
-        let start = name.as_ptr() as usize - self.module.source.as_ptr() as usize; // names are parts of the source
-        let name = Span::new(start, start + name.len());
+        let name = self.module.span_of(name);
         let at = if ty == Scalar::Pred { self.predicates } else { self.rows };
         let named = if ty == Scalar::Pred { &mut self.function.named_predicates } else { &mut self.function.registers };
         named.push(NamedRegister { name, ty, at, count: vector });
@@ -174,12 +184,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 return Some(symbol);
             }
         }
-        let module = &self.module;
-        module
-            .names
-            .get(name)
-            .copied()
-            .or_else(|| module.function_names.get(name).map(|index| Symbol::Function(*index)))
+        self.module.symbol(name)
     }
     pub(super) fn emit(&mut self, op: Op) {
         self.module.allowance.charge(2 * (size_of::<Inst>() + size_of::<CodePlace>() + 64)); // 64: what an operation boxes

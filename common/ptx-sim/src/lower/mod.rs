@@ -18,16 +18,16 @@ mod opcodes;
 mod operands;
 mod symbols;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::ast::Ast;
+use crate::ast::{Ast, Function, Linkage};
 use crate::error::SyntaxError;
 use crate::ir::*;
 use crate::limits::Allowance;
-use crate::span::{Lines, Span};
+use crate::span::Lines;
 use function::FunctionLowering;
-use module::Module;
-pub(crate) use opcodes::{MNEMONICS, knows};
+use module::{Module, name_of};
+pub(crate) use opcodes::{MNEMONICS, is_instruction, knows};
 
 /// A module, lowered.
 pub(crate) struct Lowered {
@@ -53,49 +53,80 @@ fn file_name(path: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
 }
 
-pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result<Lowered, SyntaxError> {
+/// `texts`: the name of each file that the source is made of, and the byte at which it begins.
+pub(crate) fn lower(
+    ast: &Ast<'_>,
+    source: &str,
+    texts: &[(String, usize)],
+    allowance: Allowance,
+) -> Result<Lowered, SyntaxError> {
     let mut module = Module {
         names: HashMap::new(),
+        linkages: HashMap::new(),
         function_names: HashMap::new(),
+        unit: 0,
         bodies: ast.functions.iter().filter(|function| function.body.is_some()).map(|function| function.name).collect(),
         shared: Vec::new(),
         elements: HashMap::new(),
         program: Program::default(),
-        target: ast.target,
-        lines: Lines::new(source),
+        named_files: HashMap::new(),
+        files_by_name: HashMap::new(),
+        texts,
+        lines: Lines::new(source, texts.iter().map(|(_, start)| *start)),
         source,
         allowance,
         reached: HashMap::new(),
         callable: Vec::new(),
     };
     module.program.files = ast.files.iter().map(|(index, path)| (*index, file_name(path))).collect();
+    module.index_files();
+    // A unit may declare a function without the linkage that its definition has.
+    let linked = ast.functions.iter().filter(|function| function.linkage.linked);
+    let linked: HashSet<(u32, &str)> = linked.map(|function| (function.linkage.unit, function.name)).collect();
+    // The definition of each function: of several weak ones the first, unless there is one that is not.
+    let mut definitions: Vec<Option<&Function<'_>>> = Vec::new();
     for function in &ast.functions {
-        let count = module.function_names.len() as u32;
-        module.function_names.entry(function.name).or_insert(count);
+        let count = definitions.len() as u32;
+        let linked = linked.contains(&(function.linkage.unit, function.name));
+        let name = name_of(Linkage { linked, ..function.linkage }, function.name);
+        let index = *module.function_names.entry(name).or_insert(count);
+        definitions.resize(definitions.len().max(index as usize + 1), None);
+        let known = &mut definitions[index as usize];
+        match known {
+            Some(known) if known.body.is_some() && function.body.is_some() => {
+                if !known.linkage.weak && !function.linkage.weak {
+                    let message = format!("`{}` is defined twice", function.name);
+                    return Err(SyntaxError::new(module.span_of(function.name), message));
+                }
+                if known.linkage.weak && !function.linkage.weak {
+                    *known = function;
+                }
+            }
+            Some(known) if function.body.is_none() || known.body.is_some() => {}
+            _ => *known = Some(function),
+        }
     }
-    module.program.functions = vec![Function::default(); module.function_names.len()];
+    module.program.functions = vec![crate::ir::Function::default(); module.function_names.len()];
     for variable in &ast.variables {
         module.declare_global(variable)?;
     }
     for variable in &ast.variables {
-        module.initialise(variable, variable.name)?;
+        module.unit = variable.linkage.unit;
+        module.initialise(variable)?;
         module.allowance.check()?;
     }
-    for function in &ast.functions {
-        let index = module.function_names[function.name];
-        if function.body.is_some() && module.program.functions[index as usize].defined {
-            return Err(SyntaxError::new(Span::default(), format!("`{}` is defined twice", function.name)));
-        }
-        if function.body.is_some() || module.program.functions[index as usize].name.is_empty() {
+    for (index, function) in (0u32..).zip(definitions.iter().copied()) {
+        if let Some(function) = function {
+            module.unit = function.linkage.unit;
             FunctionLowering::run(&mut module, index, function)?;
         }
     }
     let functions = (0u32..).zip(&module.program.functions);
     module.callable =
         functions.filter(|(_, function)| function.defined && !function.kernel).map(|(index, _)| index).collect();
-    let kernels = ast
-        .functions
-        .iter()
+    let kernels = definitions
+        .into_iter()
+        .flatten()
         .filter(|function| function.kernel && function.body.is_some())
         .map(|function| module.kernel(function))
         .collect::<Result<_, _>>()?;

@@ -1,11 +1,13 @@
 //! Shared parts of a module's functions: variables with their initial contents, and the layout of shared memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::function::twice;
 use super::symbols::Symbol;
-use crate::ast::{self, Init, Space, Variable};
+use crate::ast::{self, Init, Linkage, Space, Variable};
 use crate::error::{SyntaxError, Unsupported};
 use crate::ir::*;
 use crate::limits::Allowance;
@@ -26,16 +28,24 @@ pub(super) struct SharedVariable {
 pub(super) const RESERVED_SHARED: u32 = 1024;
 
 pub(super) struct Module<'a> {
-    pub(super) names: HashMap<&'a str, Symbol>,
-    pub(super) function_names: HashMap<&'a str, u32>,
+    pub(super) names: HashMap<Name<'a>, Symbol>,
+    /// How each variable was declared.
+    pub(super) linkages: HashMap<Name<'a>, Linkage>,
+    pub(super) function_names: HashMap<Name<'a>, u32>,
+    /// The unit that is being lowered.
+    pub(super) unit: u32,
     /// Functions that have a body.
     pub(super) bodies: HashSet<&'a str>,
     pub(super) shared: Vec<SharedVariable>,
     /// Bytes of an element of each variable.
     pub(super) elements: HashMap<&'a str, u32>,
     pub(super) program: Program,
-    /// The compute capability of `.target`, such as 80.
-    pub(super) target: u32,
+    /// Numbers of files by the names that comments of a unit have for them.
+    pub(super) named_files: HashMap<(u32, String), u64>,
+    /// Numbers of files by the last part of their paths, a few each.
+    pub(super) files_by_name: HashMap<String, Vec<u64>>,
+    /// Names of the texts' own files.
+    pub(super) texts: &'a [(String, usize)],
     pub(super) lines: Lines,
     pub(super) source: &'a str,
     pub(super) allowance: Allowance,
@@ -46,11 +56,22 @@ pub(super) struct Module<'a> {
     pub(super) callable: Vec<u32>,
 }
 
+/// A name of the module, and the unit that it belongs to; [`LINKED`]: all of them.
+pub(super) type Name<'a> = (u32, &'a str);
+
+const LINKED: u32 = 0;
+
+/// The name of what is declared so.
+pub(super) fn name_of(linkage: Linkage, name: &str) -> Name<'_> {
+    (if linkage.linked { LINKED } else { linkage.unit }, name)
+}
+
 /// Resources used by the functions that calls lead to.
 pub(super) struct Reach {
     /// Shared variables that they use, in order.
     shared: BTreeSet<u32>,
     unsupported: Arc<[Unsupported]>,
+    unresolved: Arc<[String]>,
 }
 
 /// Bytes of a variable. An omitted extent is that of the initialiser.
@@ -80,9 +101,28 @@ pub(super) fn align_up(value: u64, align: u64) -> u64 {
 
 impl<'a> Module<'a> {
     pub(super) fn declare_global(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
+        let name = name_of(variable.linkage, variable.name);
+        if self.function_names.contains_key(&name) {
+            return Err(twice(variable));
+        }
+        // `.extern` says that a variable is defined elsewhere, and `.weak` that another definition will do.
+        match self.linkages.get(&name) {
+            Some(known) if variable.linkage.external || variable.linkage.weak && !known.external => return Ok(()),
+            Some(known) if !known.external && !known.weak => return Err(twice(variable)),
+            _ => {}
+        }
         let symbol = self.new_variable(variable)?;
-        self.names.insert(variable.name, symbol);
+        self.names.insert(name, symbol);
+        self.linkages.insert(name, variable.linkage);
         Ok(())
+    }
+
+    /// What a name stands for in the unit that is being lowered.
+    pub(super) fn symbol(&self, name: &'a str) -> Option<Symbol> {
+        [self.unit, LINKED].into_iter().find_map(|unit| {
+            let function = || self.function_names.get(&(unit, name)).map(|index| Symbol::Function(*index));
+            self.names.get(&(unit, name)).copied().or_else(function)
+        })
     }
 
     /// A `.global`, `.const` or `.shared` variable, of the module or of a function.
@@ -91,7 +131,7 @@ impl<'a> Module<'a> {
         let align = align_of(variable);
         self.elements.insert(variable.name, variable.ty.size() * variable.vector);
         if variable.space == Space::Shared {
-            let dynamic = variable.external;
+            let dynamic = variable.linkage.external;
             let name = variable.name.to_owned();
             self.shared.push(SharedVariable { name, bytes, align, dynamic });
             return Ok(Symbol::Shared(self.shared.len() as u32 - 1));
@@ -119,9 +159,14 @@ impl<'a> Module<'a> {
         index as u32
     }
 
-    pub(super) fn initialise(&mut self, variable: &Variable<'a>, name: &str) -> Result<(), SyntaxError> {
-        let Some(Symbol::Global(index)) = self.names.get(name).copied() else { return Ok(()) };
-        self.initialise_global(variable, index)
+    /// Gives a variable of the module its first contents, unless it is one that another definition replaced.
+    pub(super) fn initialise(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
+        let name = name_of(variable.linkage, variable.name);
+        let is_it = self.linkages.get(&name).is_some_and(|linkage| linkage.unit == variable.linkage.unit);
+        match self.names.get(&name) {
+            Some(Symbol::Global(index)) if is_it => self.initialise_global(variable, *index),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn initialise_global(&mut self, variable: &Variable<'a>, index: u32) -> Result<(), SyntaxError> {
@@ -187,20 +232,27 @@ impl<'a> Module<'a> {
             shared.extend(shared_of(function));
             unsupported.extend(function.unsupported.iter().cloned());
         }
+        let mut unresolved = Vec::new();
         for function in found.iter().map(|at| &functions[*at as usize]).filter(|function| !function.defined) {
-            let reason = "the function has no body in this file".to_owned();
-            unsupported.push(Unsupported { line: 0, text: format!("call {}", function.name), reason });
+            let name = function.name.clone();
+            if name.starts_with("cuda") {
+                let reason = "a function of the device runtime: kernels that launch kernels (dynamic parallelism)";
+                unsupported.push(Unsupported { line: 0, text: format!("call {name}"), reason: reason.to_owned() });
+            } else {
+                unresolved.push(name);
+            }
         }
         unsupported.sort_by_key(|item| item.line);
-        self.allowance.charge(bytes_of(&unsupported) + shared.len() * 2 * size_of::<u32>());
-        let reach = Rc::new(Reach { shared, unsupported: unsupported.into() });
+        let names: usize = unresolved.iter().map(|name| size_of::<String>() + name.len()).sum();
+        self.allowance.charge(bytes_of(&unsupported) + names + shared.len() * 2 * size_of::<u32>());
+        let reach = Rc::new(Reach { shared, unsupported: unsupported.into(), unresolved: unresolved.into() });
         self.reached.insert((key, calls_indirectly), Rc::clone(&reach));
         Ok(reach)
     }
 
     /// The static part of shared memory: variables in order of declaration, each at its alignment; dynamic ones follow.
     pub(super) fn kernel(&mut self, function: &ast::Function<'a>) -> Result<KernelPart, SyntaxError> {
-        let index = self.function_names[function.name];
+        let index = self.function_names[&name_of(function.linkage, function.name)];
         let (calls, indirectly) = {
             let own = &self.program.functions[index as usize];
             (own.calls.clone(), own.calls_indirectly)
@@ -277,6 +329,7 @@ impl<'a> Module<'a> {
                 max_threads: function.max_threads,
                 required_threads: function.required_threads,
                 unsupported,
+                unresolved: Arc::clone(&reach.unresolved),
             },
             function: index,
             param_bytes: offset as u32,
@@ -288,12 +341,63 @@ impl<'a> Module<'a> {
         })
     }
 
+    /// Number of the `.file` that ends in `path`, or a new one.
+    pub(super) fn file_named(&mut self, path: &str) -> u64 {
+        let key = (self.unit, path.to_owned());
+        if let Some(known) = self.named_files.get(&key) {
+            return *known;
+        }
+        let files = &mut self.program.files;
+        let is_it = |number: &u64| {
+            number >> 32 == u64::from(self.unit)
+                && files.get(number).is_some_and(|file| Path::new(file).ends_with(path))
+        };
+        let alike = self.files_by_name.get(last_part(path));
+        let number = alike.and_then(|numbers| numbers.iter().copied().find(is_it)).unwrap_or_else(|| {
+            let number = u64::MAX - self.named_files.len() as u64;
+            files.insert(number, path.to_owned());
+            number
+        });
+        self.allowance.charge(2 * (size_of::<(String, u64)>() + path.len()));
+        self.named_files.insert(key, number);
+        number
+    }
+
+    /// Prepares [`Self::file_named`].
+    pub(super) fn index_files(&mut self) {
+        const ALIKE: usize = 16;
+        let mut files: Vec<(&u64, &String)> = self.program.files.iter().collect();
+        files.sort_unstable();
+        for (number, file) in files {
+            let numbers = self.files_by_name.entry(last_part(file).to_owned()).or_default();
+            if numbers.len() < ALIKE {
+                numbers.push(*number);
+            }
+            self.allowance.charge(2 * size_of::<(String, Vec<u64>)>() + size_of::<[u64; ALIKE]>());
+        }
+    }
+
+    /// Place of a name, which is a part of the text.
+    pub(super) fn span_of(&self, name: &str) -> Span {
+        let start = name.as_ptr() as usize - self.source.as_ptr() as usize;
+        Span::new(start, start + name.len())
+    }
+
     /// The unsupported text at `span`, with the reason.
     pub(super) fn unsupported(&self, span: Span, reason: String) -> Unsupported {
         let text = &self.source[span.start as usize..span.end as usize];
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // An item has no file: it is in the first one unless it says so.
+        let file = self.texts.partition_point(|(_, start)| *start <= span.start as usize).saturating_sub(1);
+        let file = self.texts.get(file).filter(|_| file != 0);
+        let reason = file.map_or(reason.clone(), |(name, _)| format!("{reason}, in {name}"));
         Unsupported { line: self.lines.line(span), text, reason }
     }
+}
+
+/// The file's name at the end of a path.
+fn last_part(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 /// The shared variables that a function uses.
@@ -357,12 +461,14 @@ impl<'a> InitWriter<'_, 'a> {
             Init::F64(bits) if self.element == Scalar::F32 => u128::from((f64::from_bits(*bits) as f32).to_bits()),
             Init::F64(bits) => u128::from(*bits),
             Init::Symbol { name, offset, byte } => {
-                let value = match (self.module.names.get(name), self.module.function_names.get(name)) {
-                    (Some(Symbol::Global(index)), _) => ConstantValue::Global(*index, *offset),
-                    (Some(Symbol::Shared(_)), _) => {
+                let value = match self.module.symbol(name) {
+                    Some(Symbol::Global(index)) => ConstantValue::Global(index, *offset),
+                    Some(Symbol::Shared(_)) => {
                         return fail(format!("`{name}` is in shared memory, which has no address before a launch"));
                     }
-                    (_, Some(index)) => ConstantValue::Bits(function_address(*index).wrapping_add(*offset as u64)),
+                    Some(Symbol::Function(index)) => {
+                        ConstantValue::Bits(function_address(index).wrapping_add(*offset as u64))
+                    }
                     _ => return fail(format!("nothing is called `{name}`")),
                 };
                 self.relocations.push(Relocation { at: start, bytes: size as u8, byte: *byte, value });

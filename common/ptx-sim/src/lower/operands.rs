@@ -106,15 +106,17 @@ impl<'a> FunctionLowering<'_, 'a> {
             return Ok(self.temporary(rows_of(ty) == 2));
         }
         let (row, declared) = self.any_register(operand)?;
-        self.same_size(declared, ty)?;
+        same_size(declared, ty)?;
+        suits(declared, ty)?;
         Ok(row)
     }
 
-    pub(super) fn same_size(&self, declared: Scalar, ty: Scalar) -> Lower<()> {
-        if declared.size() == ty.size() {
-            return Ok(());
-        }
-        invalid(format!("a .{} register cannot hold the instruction's .{}", declared.name(), ty.name()))
+    /// The destination register of a value of type `ty`, which may be wider (`cvt`, `ld`): its row and declared type.
+    pub(super) fn relaxed_dst(&mut self, operand: &Operand<'a>, ty: Scalar) -> Lower<(R, Scalar)> {
+        let (row, declared) = self.any_register(operand)?;
+        wide_enough(declared, ty)?;
+        suits(declared, ty)?;
+        Ok((row, declared))
     }
 
     /// A source of type `ty`: a register, an immediate, a special register or an address.
@@ -122,7 +124,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         if let Operand::Name(name) = operand
             && let Some(Register::Row { row, ty: declared }) = self.register_named(name)?
         {
-            self.same_size(declared, ty)?;
+            same_size(declared, ty)?;
+            suits(declared, ty)?;
             return Ok(row);
         }
         self.value(operand, ty)
@@ -134,9 +137,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         if let Operand::Name(name) = operand
             && let Some(Register::Row { row, ty: declared }) = self.register_named(name)?
         {
-            if declared.size() < ty.size() {
-                return invalid(format!("`{name}` is narrower than .{}", ty.name()));
-            }
+            wide_enough(declared, ty)?;
+            suits(declared, ty)?;
             return Ok((row, declared.size() == 8));
         }
         Ok((self.value(operand, ty)?, rows_of(ty) == 2))
@@ -150,11 +152,10 @@ impl<'a> FunctionLowering<'_, 'a> {
         let wide = rows_of(ty) == 2;
         let mask = if ty.size() >= 8 { u64::MAX } else { (1 << (ty.size() * 8)) - 1 };
         let bits = match operand {
-            Operand::Int(value) => match ty {
-                Scalar::F32 => u64::from((*value as f32).to_bits()),
-                Scalar::F64 => (*value as f64).to_bits(),
-                _ => *value as u64 & mask,
-            },
+            Operand::Int(_) if ty.float() => {
+                return invalid(format!("an integer is no .{}: write it with a point, as 1.0, or as bits", ty.name()));
+            }
+            Operand::Int(value) => *value as u64 & mask,
             Operand::F32(bits) if ty == Scalar::F64 => f64::from(f32::from_bits(*bits)).to_bits(),
             Operand::F32(bits) => u64::from(*bits),
             Operand::F64(bits) if matches!(ty, Scalar::F32 | Scalar::B32) => {
@@ -304,7 +305,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                     return Ok([*low, *high]);
                 }
                 let (row, ty) = self.any_register(operand)?;
-                self.same_size(ty, Scalar::B128)?;
+                same_size(ty, Scalar::B128)?;
                 Ok([row, row + 2])
             }
         }
@@ -319,7 +320,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             Operand::Vector(items) => invalid(format!("{count} elements are expected, not {}", items.len())),
             Operand::Name(name) => match self.register_named(name)? {
                 Some(Register::Vector { row, ty: declared, count: elements }) if elements as usize == count => {
-                    self.same_size(declared, ty)?;
+                    same_size(declared, ty)?;
                     Ok((0..elements).map(|at| row + at * rows_of(declared)).collect())
                 }
                 _ if count == 1 => Ok(vec![one(self, operand)?]),
@@ -382,6 +383,39 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         Ok((rows, wide))
     }
+}
+
+fn same_size(declared: Scalar, ty: Scalar) -> Lower<()> {
+    if declared.size() == ty.size() {
+        return Ok(());
+    }
+    invalid(format!("a .{} register cannot hold the instruction's .{}", declared.name(), ty.name()))
+}
+
+fn wide_enough(declared: Scalar, ty: Scalar) -> Lower<()> {
+    if declared.size() >= ty.size() {
+        return Ok(());
+    }
+    invalid(format!("a .{} register cannot hold .{}, which is wider", declared.name(), ty.name()))
+}
+
+/// Whether a register of a declared type may be an operand of an instruction's: integers are not computed in registers of
+/// floats, nor floats in those of integers, while bits go everywhere (PTX ISA, "Operand Type Checking"). Packed types count
+/// as bits.
+fn suits(declared: Scalar, ty: Scalar) -> Lower<()> {
+    use Scalar::*;
+    let is_float = |ty| matches!(ty, F16 | F32 | F64);
+    let fits = match ty {
+        F16 | F32 | F64 => declared == ty || !is_float(declared) && declared != F16x2 && !declared.is_integer(),
+        Bf16 | Bf16x2 | Tf32 => !declared.float() && !declared.is_integer(),
+        F16x2 | U16x2 | S16x2 => !is_float(declared) && !declared.is_integer(),
+        B8 | B16 | B32 | B64 | B128 => true,
+        _ => !is_float(declared),
+    };
+    if fits {
+        return Ok(());
+    }
+    invalid(format!("a .{} register cannot be used where the instruction has a .{}", declared.name(), ty.name()))
 }
 
 /// The special register of that name.

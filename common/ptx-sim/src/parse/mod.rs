@@ -15,11 +15,25 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 /// Maximum depth of braces, brackets and parentheses: the parser and later stages recurse.
 const MAX_DEPTH: u32 = 64;
 
+/// The version of PTX whose instructions and directives are all known by name.
+const KNOWN_VERSION: f64 = 9.0;
+
 /// Returns also the rest of the allowance.
 pub(crate) fn parse(source: &str, allowance: Allowance) -> Result<(Ast<'_>, Allowance)> {
     let mut lexer = Lexer::new(source);
     let (token, span) = lexer.next()?;
-    let mut parser = Parser { lexer, token, span, previous: span, depth: 0, call: false, allowance };
+    let mut parser = Parser {
+        lexer,
+        token,
+        span,
+        previous: span,
+        depth: 0,
+        call: false,
+        newer: false,
+        units: 0,
+        target: Target::default(),
+        allowance,
+    };
     let ast = parser.module()?;
     Ok((ast, parser.allowance))
 }
@@ -32,6 +46,11 @@ struct Parser<'a> {
     depth: u32,
     /// Inside the operands of a call, where parentheses hold a list.
     call: bool,
+    /// Whether the text is of a PTX later than [`KNOWN_VERSION`], which may have anything new.
+    newer: bool,
+    /// Number of `.version`s before.
+    units: u32,
+    target: Target,
     allowance: Allowance,
 }
 
@@ -142,8 +161,10 @@ impl<'a> Parser<'a> {
             match word {
                 ".version" => {
                     self.bump()?;
+                    self.units += 1;
                     match self.bump()? {
-                        Token::F64(_) | Token::Int(_) => {}
+                        Token::F64(bits) => self.newer = f64::from_bits(bits) > KNOWN_VERSION,
+                        Token::Int(major) => self.newer = major as f64 > KNOWN_VERSION,
                         _ => return Err(SyntaxError::new(self.previous, "`.version` needs a number such as 8.0")),
                     }
                 }
@@ -152,7 +173,10 @@ impl<'a> Parser<'a> {
                     let target = self.word("a target such as `sm_80`")?;
                     let number = target.trim_start_matches(|first: char| !first.is_ascii_digit());
                     let digits = number.trim_end_matches(|last: char| !last.is_ascii_digit());
-                    ast.target = digits.parse().unwrap_or(u32::MAX);
+                    self.target = Target {
+                        capability: digits.parse().unwrap_or(u32::MAX),
+                        specific: digits.len() < number.len(),
+                    };
                     while self.accept(b',')? {
                         self.word("a target option")?;
                     }
@@ -169,13 +193,12 @@ impl<'a> Parser<'a> {
                     ast.files.insert(index, path);
                 }
                 ".section" => self.section()?,
-                ".alias" | ".pragma" => {
-                    while !self.accept(b';')? {
-                        if self.token == Token::End {
-                            return self.expected("`;`");
-                        }
-                        self.bump()?;
-                    }
+                ".pragma" => {
+                    self.pragmas()?;
+                }
+                ".alias" => {
+                    self.bump()?;
+                    self.skip_past_semicolon()?;
                 }
                 _ => self.definition(&mut ast)?,
             }
@@ -186,13 +209,18 @@ impl<'a> Parser<'a> {
     /// `.file 1 "path" [, timestamp, size]`
     fn file(&mut self) -> Result<(u64, &'a str)> {
         self.bump()?;
-        let index = self.unsigned("a file number")?;
+        let index = self.file_number()?;
         let Token::Str(path) = self.token else { return self.expected("a quoted path") };
         self.bump()?;
         while self.accept(b',')? {
             self.unsigned("a number")?;
         }
         Ok((index, path))
+    }
+
+    /// The number of a file, which is one of the unit.
+    fn file_number(&mut self) -> Result<u64> {
+        Ok(u64::from(self.units) << 32 | u64::from(self.small("a file number")?))
     }
 
     /// Debugging sections are bytes for a debugger: skipped entirely.
@@ -211,29 +239,28 @@ impl<'a> Parser<'a> {
 
     /// A function or a module-scope variable, after its linkage directives.
     fn definition(&mut self, ast: &mut Ast<'a>) -> Result<()> {
-        let mut external = false;
-        loop {
-            match self.token {
-                Token::Word(".extern") => external = true,
-                Token::Word(".visible" | ".weak" | ".common") => {}
-                _ => break,
-            }
+        let mut linkage = Linkage { unit: self.units, ..Linkage::default() };
+        while let Token::Word(word @ (".extern" | ".visible" | ".weak" | ".common")) = self.token {
+            linkage.linked = true;
+            linkage.external |= word == ".extern";
+            linkage.weak |= matches!(word, ".weak" | ".common");
             self.bump()?;
         }
         match self.token {
             Token::Word(".entry") => {
                 self.bump()?;
-                let function = self.function(true)?;
+                // Kernels are called by their names alone.
+                let function = self.function(true, Linkage { linked: true, ..linkage })?;
                 ast.functions.push(function);
             }
             Token::Word(".func") => {
                 self.bump()?;
-                let function = self.function(false)?;
+                let function = self.function(false, linkage)?;
                 ast.functions.push(function);
             }
             Token::Word(".global" | ".const" | ".shared") => {
                 for mut variable in self.variables()? {
-                    variable.external = external;
+                    variable.linkage = linkage;
                     ast.variables.push(variable);
                 }
             }
@@ -242,13 +269,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn function(&mut self, kernel: bool) -> Result<Function<'a>> {
+    fn function(&mut self, kernel: bool, linkage: Linkage) -> Result<Function<'a>> {
         while self.accept_word(".noreturn")? {}
         let returns = if !kernel && self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         let name = self.word("a function name")?;
         let params = if self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         let mut function = Function {
             name,
+            linkage,
+            target: self.target,
             kernel,
             returns,
             params,
@@ -314,7 +343,7 @@ impl<'a> Parser<'a> {
                     self.list(b')', |parser| parser.unsigned("a number"))?;
                 }
                 Token::Word(".pragma") => {
-                    self.pragma()?;
+                    self.pragmas()?;
                 }
                 Token::Punct(b';') => {
                     self.bump()?;
@@ -327,6 +356,9 @@ impl<'a> Parser<'a> {
                 }
                 Token::Word(directive) if directive.starts_with('.') && !is_definition(directive) => {
                     let start = self.span;
+                    if !self.newer && !directive.starts_with(".abi_preserve") {
+                        return self.error(format!("PTX has no directive `{directive}` of a function"));
+                    }
                     while !matches!(self.token, Token::End | Token::Punct(b'{' | b';')) {
                         self.bump()?;
                     }
@@ -337,15 +369,28 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn pragma(&mut self) -> Result<()> {
+    /// `.pragma "name", "name value";`, of which those that say how to compile change nothing here. Returns the mask of
+    /// `used_bytes_mask`.
+    fn pragmas(&mut self) -> Result<Option<u32>> {
         self.bump()?;
-        while !self.accept(b';')? {
-            match self.bump()? {
-                Token::Str(_) | Token::Punct(b',') => {}
-                _ => return Err(SyntaxError::new(self.previous, "`.pragma` takes quoted strings")),
+        let mut used = None;
+        for (span, pragma) in self.list(b';', Self::string)? {
+            if let Some(mask) = pragma.strip_prefix("used_bytes_mask") {
+                let mask = mask.trim();
+                let hexadecimal = mask.strip_prefix("0x").or_else(|| mask.strip_prefix("0X"));
+                let read = hexadecimal.map_or_else(|| mask.parse(), |digits| u32::from_str_radix(digits, 16));
+                let wrong = |_| SyntaxError::new(span, "`used_bytes_mask` takes a mask of 32 bits, one for each byte");
+                used = Some(read.map_err(wrong)?);
             }
         }
-        Ok(())
+        Ok(used)
+    }
+
+    fn string(&mut self) -> Result<(Span, &'a str)> {
+        match self.bump()? {
+            Token::Str(text) => Ok((self.previous, text)),
+            _ => Err(SyntaxError::new(self.previous, "a quoted string is expected")),
+        }
     }
 }
 

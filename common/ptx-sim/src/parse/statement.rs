@@ -25,8 +25,8 @@ impl<'a> Parser<'a> {
                 Token::Punct(b';') => {
                     self.bump()?;
                 }
-                Token::Word(".loc") => statements.push(Statement::Loc(self.loc()?)),
-                Token::Word(".pragma") => self.pragma()?,
+                Token::Word(".loc") => statements.push(self.loc()?),
+                Token::Word(".pragma") => statements.extend(self.pragmas()?.map(Statement::UsedBytes)),
                 Token::Word(".section") => self.section()?,
                 Token::Word(".file") => {
                     self.file()?;
@@ -36,6 +36,9 @@ impl<'a> Parser<'a> {
                 }
                 Token::Word(directive) if directive.starts_with('.') => {
                     let start = self.span;
+                    if !self.newer {
+                        return self.error(format!("PTX has no directive `{directive}` in a function"));
+                    }
                     self.skip_past_semicolon()?;
                     let reason = format!("the directive {directive}");
                     statements.push(Statement::Refused(start.to(self.previous), reason));
@@ -52,7 +55,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips to the end of an unknown statement.
-    fn skip_past_semicolon(&mut self) -> Result<()> {
+    pub(super) fn skip_past_semicolon(&mut self) -> Result<()> {
         while !self.accept(b';')? {
             if self.token == Token::End {
                 return self.expected("`;`");
@@ -107,11 +110,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn loc(&mut self) -> Result<Loc> {
+    fn loc(&mut self) -> Result<Statement<'a>> {
         self.bump()?;
-        let file = self.unsigned("a file number")?;
+        let file = self.file_number()?;
         let line = self.small("a line")?;
         let column = self.small("a column")?;
+        let comment = self.lexer.comment_after(self.previous);
         let mut loc = Loc { file, line, column, inlined_at: None };
         while self.accept(b',')? {
             match self.word("`function_name` or `inlined_at`")? {
@@ -120,13 +124,15 @@ impl<'a> Parser<'a> {
                     self.signed_offset()?;
                 }
                 "inlined_at" => {
-                    let file = self.unsigned("a file number")?;
+                    let file = self.file_number()?;
                     loc.inlined_at = Some((file, self.small("a line")?, self.small("a column")?));
                 }
                 word => return Err(SyntaxError::new(self.previous, format!("`.loc` has no attribute `{word}`"))),
             }
         }
-        Ok(loc)
+        let calls = if loc.inlined_at.is_none() { calls_in(comment) } else { Vec::new() };
+        self.allowance.charge(calls.capacity() * size_of::<(&str, u32, u32)>());
+        Ok(Statement::Loc(loc, calls))
     }
 
     fn instruction(&mut self) -> Result<Instruction<'a>> {
@@ -139,6 +145,10 @@ impl<'a> Parser<'a> {
     }
 
     fn operands(&mut self, guard: Option<(&'a str, bool)>, opcode: &'a str, start: Span) -> Result<Instruction<'a>> {
+        if !self.newer && !lower::is_instruction(opcode) {
+            let mnemonic = opcode.split('.').next().unwrap_or_default();
+            return Err(SyntaxError::new(start, format!("PTX has no instruction `{mnemonic}`")));
+        }
         self.call = opcode.starts_with("call");
         let depth = self.depth;
         let operands = match self.list(b';', Self::operand) {
@@ -243,4 +253,18 @@ impl<'a> Parser<'a> {
         self.expect(b']')?;
         Ok(Operand::Element(array, index, offset))
     }
+}
+
+/// Maximum number of nested calls that are read.
+const MAX_CALLS: usize = 64;
+
+/// The calls that an instruction was inlined for, innermost first: clang says them in a comment only, as
+/// `a.h:218:10 @[ b.cu:2:21 @[ c.cu:9:5 ] ]`.
+fn calls_in(comment: &str) -> Vec<(&str, u32, u32)> {
+    let call = |text| {
+        let mut parts = str::trim_end_matches(text, [']', ' ']).rsplitn(3, ':');
+        let (column, line) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some((parts.next()?.trim(), line, column))
+    };
+    comment.split("@[").skip(1).take(MAX_CALLS).map_while(call).collect()
 }

@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         }
         let init = if self.accept(b'=')? { vec![self.init()?] } else { Vec::new() };
         let span = start.to(self.previous);
-        Ok(Variable { space, name, ty, vector, count, dims, align, init, external: false, span })
+        Ok(Variable { space, name, ty, vector, count, dims, align, init, linkage: Linkage::default(), span })
     }
 
     fn init(&mut self) -> Result<Init<'a>> {

@@ -357,7 +357,7 @@ fn loading_is_limited() {
     let targets = labels.join(", ");
     let branches =
         format!(".visible .entry k() {{\n.reg .b32 %r<2>;\n$T: .branchtargets {targets};\n{branches}{marks} ret;\n}}");
-    let unknown = "frob.f32 %f1, %f2;\n".repeat(10_000);
+    let unknown = "tcgen05.wait %f1, %f2;\n".repeat(10_000);
     let kernels: String = (0..10_000).map(|at| format!(".entry k{at}() {{ call f; ret; }}\n")).collect();
     let unknown = format!(".func f() {{\n{unknown}ret;\n}}\n{kernels}");
     let zeros = "0,".repeat(100_000);
@@ -433,14 +433,14 @@ fn nothing_nests_without_end() {
 }
 
 #[test]
-fn vectors_of_more_than_32_bytes_are_refused() {
+fn vectors_that_are_too_long_are_refused() {
     let text = |ty: &str| {
         format!(
             ".visible .entry k(.param .u64 a) {{\n.reg .b64 %rd<9>;\nld.param.u64 %rd1, [a];\n\
              st.global.{ty} [%rd1], {{%rd1, %rd2, %rd3, %rd4, %rd5, %rd6, %rd7, %rd8}};\n}}"
         )
     };
-    assert!(refused(&text("v8.b64")).contains("at most 32 bytes"));
+    assert!(refused(&text("v8.b64")).contains("at most 16 bytes"));
 }
 
 /// An address past a function's start is not that function's, nor another's.

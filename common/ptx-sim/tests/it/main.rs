@@ -27,6 +27,7 @@ mod undefined;
 mod waits;
 mod watch;
 mod wgmma;
+mod wild;
 
 use ptx_sim::{Device, DevicePtr, Fault, LaunchError, LaunchReport};
 

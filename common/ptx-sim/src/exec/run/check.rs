@@ -14,7 +14,7 @@ use crate::exec::state::warp::{ALLOCATIONS, Warp};
 use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::{Address, CLUSTER_RANK, MemSpace, window};
-use crate::lanes::{lanes_where, mask_of};
+use crate::lanes::{each, lanes_where, mask_of};
 use crate::memory::{self, Allocation, Role, plural};
 
 pub(crate) type Checked<T> = Result<T, Box<Problem>>;
@@ -108,6 +108,13 @@ pub(crate) fn for_parts<'l, M: Monitor>(
         // Lanes in other allocations get a turn of their own; the first lane has none but this.
         if bad != 0 && (good >> first & 1 == 0 || !matches!(place, Place::Allocation(_))) {
             let problem = misplaced(launch, space_here, addresses, bad, base, length, reach);
+            if reach.writes()
+                && problem.kind == FaultKind::Misaligned
+                && let Some(sanitiser) = context.monitor.sanitiser()
+            {
+                let offsets = each(|lane| addresses[lane].wrapping_sub(base));
+                sanitiser.assume_written(context.block, context.warp, &place, problem.lanes, (&offsets, reach.bytes));
+            }
             refuse(context, problem)?;
             continue;
         }
@@ -225,13 +232,50 @@ pub(crate) fn stray(launch: &Launch<'_>, addresses: &[u64; 32], lanes: u32, reac
     let bytes = reach.bytes;
     let (verb, preposition) = reach.verb();
     let nearest = memory::nearest(&launch.memory, launch.heap.heap, address);
-    let (kind, message) = match nearest {
+    let (kind, message) = match &nearest {
         Some(found) if found.is_freed() && address.wrapping_sub(found.base) < found.bytes => {
             (FaultKind::UseAfterFree, format!("{verb} of {} {preposition} freed memory", plural(bytes)))
         }
         _ => (FaultKind::OutOfBounds, format!("out-of-bounds {verb} of {}", plural(bytes))),
     };
-    Problem::new(kind, lanes, message).at(address).note(whereabouts(launch, address))
+    let problem = Problem::new(kind, lanes, message).at(address).note(whereabouts(launch, address));
+    match nearest.and_then(|nearest| overflow(launch, &nearest, address, bytes)) {
+        Some(note) => problem.note(note),
+        None => problem,
+    }
+}
+
+/// Says how an index that overflowed 32 bits would lead to the address: what it misses by is 2³² elements, or about half as
+/// much.
+#[cold]
+fn overflow(launch: &Launch<'_>, nearest: &Allocation, address: u64, bytes: u64) -> Option<String> {
+    const ADVICE: &str = "did an index overflow 32 bits? Compute it in 64, as `size_t` or `long long`";
+    let holds = |address: u64| {
+        let found = memory::nearest(&launch.memory, launch.heap.heap, address)?;
+        (!found.is_freed() && address.wrapping_sub(found.base) < found.bytes).then(|| found.describe(address))
+    };
+    let missed = address.abs_diff(nearest.base);
+    for size in [bytes, 1] {
+        let (elements, wrap) = (format!("elements of {}", plural(size)), size << 32);
+        if let Some(meant) = holds(address.wrapping_add(wrap)).or_else(|| holds(address.wrapping_sub(wrap))) {
+            return Some(format!("2³² {elements} away it is {meant}: {ADVICE}"));
+        }
+        let about = |power: u64| missed.abs_diff(power) < power / 64;
+        if let Some(power) = [("2³¹", wrap / 2), ("2³²", wrap)].iter().find(|(_, power)| about(*power)) {
+            return Some(format!("that is about {} {elements} from where it begins: {ADVICE}", power.0));
+        }
+    }
+    None
+}
+
+/// The problem of accesses whose addresses are not multiples of their alignment.
+#[cold]
+pub(super) fn misaligned(addresses: &[u64; 32], lanes: u32, reach: Reach<'_>) -> Box<Problem> {
+    let address = addresses[lanes.trailing_zeros() as usize];
+    let Reach { bytes, align, .. } = reach;
+    let message = format!("misaligned {} of {}", reach.verb().0, plural(bytes));
+    let note = format!("address {address:#x} is {} past a multiple of {align}", plural(address % align));
+    Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note)
 }
 
 /// The problem of accesses that are out of bounds or misaligned.
@@ -247,7 +291,7 @@ fn misplaced(
     reach: Reach<'_>,
 ) -> Box<Problem> {
     let address = addresses[bad.trailing_zeros() as usize];
-    let Reach { bytes, align, .. } = reach;
+    let bytes = reach.bytes;
     let (verb, _) = reach.verb();
     let offset = address.wrapping_sub(base);
     let inside = |lane: usize| {
@@ -256,9 +300,7 @@ fn misplaced(
     };
     if inside(bad.trailing_zeros() as usize) {
         let lanes = mask_of(|lane| bad >> lane & 1 == 1 && inside(lane));
-        let message = format!("misaligned {verb} of {}", plural(bytes));
-        let note = format!("address {address:#x} is {} past a multiple of {align}", plural(address % align));
-        let mut problem = Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
+        let mut problem = misaligned(addresses, lanes, reach);
         if space == MemSpace::Global
             && let Some(allocation) = memory::nearest(&launch.memory, launch.heap.heap, address)
         {

@@ -3,6 +3,7 @@
 use super::context::{Context, Fail, Step};
 use super::malloc::{free, malloc};
 use super::printf;
+use super::stack::check_stack;
 use super::together::{self, Meeting};
 use super::wgmma;
 use crate::exec::state::block::Block;
@@ -58,6 +59,7 @@ pub(crate) fn enter<M: Monitor>(
         Callee::AssertFail => return Err(printf::assertion(context, call, split.mask)),
         Callee::Function(function) => {
             context.block.charged += context.warp.call(context.launch, split, function, call)?;
+            check_stack(context, split)?;
         }
         Callee::Indirect(row) => {
             let first = split.mask.trailing_zeros() as usize;
@@ -78,6 +80,7 @@ pub(crate) fn enter<M: Monitor>(
                 split.mask = same;
             }
             context.block.charged += context.warp.call(context.launch, split, (index / FUNCTION_BYTES) as u32, call)?;
+            check_stack(context, split)?;
         }
     }
     Ok((context.block.charged - before).try_into().unwrap_or(u32::MAX))

@@ -87,6 +87,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
     let mut rows = warp.frame_rows(split.frame);
     let mut base = split.frame.predicates;
     let mut executed = 0u32;
+    monitor.enters(block, warp, split);
     let mut turn = turn; // work that costs more than an instruction shortens it
     let mut lane_count = 0u64;
     macro_rules! predicate {
@@ -516,6 +517,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                         mask = split.mask;
                         rows = warp.frame_rows(split.frame);
                         base = split.frame.predicates;
+                        monitor.enters(block, warp, split);
                         continue;
                     }
                 }
@@ -534,6 +536,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
                 split.mask = mask;
                 warp.ret(launch, split);
+                monitor.enters(block, warp, split);
                 pc = split.pc as usize;
                 rows = warp.frame_rows(split.frame);
                 base = split.frame.predicates;
@@ -634,5 +637,9 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
     warp.clock += u64::from(executed);
     block.counts.warp_instructions += u64::from(executed);
     block.counts.lane_instructions += lane_count;
-    result.map_err(|problem| (problem, pc))
+    result.map_err(|mut problem| {
+        // A call that failed may have been entered already.
+        problem.calls = split.calls().into_iter().skip_while(|call| *call == pc as u32).collect();
+        (problem, pc)
+    })
 }

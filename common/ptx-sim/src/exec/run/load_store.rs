@@ -1,6 +1,6 @@
 //! Loads and stores.
 
-use super::check::{Checked, find, find_first, for_parts};
+use super::check::{Checked, find, find_first, for_parts, misaligned as misaligned_problem};
 use super::context::Context;
 use super::elements::{gather, scatter, shared_bytes};
 use super::vector::{SharedWords, load_words, store_words};
@@ -9,7 +9,7 @@ use crate::exec::state::place::{InOrder, Kind, Place, Reach};
 use crate::exec::state::rows::{Rows, Shape};
 use crate::exec::watch::monitor::Monitor;
 use crate::ir::*;
-use crate::lanes::lanes;
+use crate::lanes::{lanes, lanes_where};
 use crate::memory::Role;
 
 /// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short path, and a
@@ -22,7 +22,7 @@ pub(crate) fn load<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    if access.is_plain() && passes(context, rows, access, mask, false) {
+    if access.plain && passes(context, rows, access, mask, false) {
         let loaded = match access.address.space {
             MemSpace::Shared => {
                 let memory = SharedWords(shared_bytes(context.block));
@@ -155,6 +155,9 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
     let reach = Reach { order: access.order, scope: access.scope, ..Reach::new(Kind::Read, total) };
+    if access.used != u32::MAX {
+        return load_used(context, rows, access, mask, (&addresses, reach));
+    }
     let refused = for_parts(context, access.address.space, &addresses, mask, reach, |context, part| {
         if reach.order != Order::Weak {
             context.ask(part, &addresses, total);
@@ -173,11 +176,56 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
             }
         }
     })?;
+    clear(rows, access, refused);
+    fence(access.order);
+    Ok(())
+}
+
+/// Gives 0 to lanes whose load was refused.
+fn clear(rows: Rows, access: &Access, refused: u32) {
     if refused != 0 {
         for d in access.rows.iter().take(usize::from(access.count)).filter(|d| **d != R::MAX) {
             lanes(refused).for_each(|lane| rows.set_lane_of(*d, access.wide, lane, 0));
         }
     }
+}
+
+/// Loads the bytes that the program uses, each run of them as an access of its own; the others are 0.
+#[cold]
+#[inline(never)]
+fn load_used<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    access: &Access,
+    mask: u32,
+    (addresses, whole): (&[u64; 32], Reach<'_>),
+) -> Checked<()> {
+    // Hardware wants the whole to be aligned. Windows of memory are, too, so that generic addresses need no other look.
+    let misaligned = lanes_where(mask, |lane| !addresses[lane].is_multiple_of(whole.align));
+    let mut refused = misaligned;
+    if misaligned != 0 {
+        context.report(misaligned_problem(addresses, misaligned, whole))?;
+    }
+    let mut values = [[0u8; 32]; 32];
+    for (start, length) in access.used_runs() {
+        let here = addresses.map(|address| address.wrapping_add(start));
+        let reach = Reach { bytes: length, align: 1, after: start, ..whole };
+        refused |= for_parts(context, access.address.space, &here, mask & !refused, reach, |context, part| {
+            for at in 0..length {
+                let bytes = gather(context, part, &here, at, 1);
+                lanes(part.mask).for_each(|lane| values[lane][(start + at) as usize] = bytes[lane] as u8);
+            }
+        })?;
+    }
+    let bytes = usize::from(access.bytes);
+    for (at, &d) in access.rows.iter().take(access.count.into()).enumerate().filter(|(_, d)| **d != R::MAX) {
+        for lane in lanes(mask & !refused) {
+            let mut raw = [0; 8];
+            raw[..bytes].copy_from_slice(&values[lane][at * bytes..][..bytes]);
+            rows.set_lane_of(d, access.wide, lane, access.extended(u64::from_le_bytes(raw)));
+        }
+    }
+    clear(rows, access, refused);
     fence(access.order);
     Ok(())
 }
@@ -191,7 +239,7 @@ pub(crate) fn store<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    if access.is_plain() && passes(context, rows, access, mask, true) {
+    if access.plain && passes(context, rows, access, mask, true) {
         let stored = match access.address.space {
             MemSpace::Shared => {
                 let memory = SharedWords(shared_bytes(context.block));

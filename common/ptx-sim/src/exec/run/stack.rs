@@ -1,13 +1,51 @@
-//! `alloca`, `stacksave` and `stackrestore`: the end of a frame's local memory, which each thread moves by itself.
+//! The stack: its limit, and `alloca`, `stacksave` and `stackrestore`, which move the end of a frame's local memory.
 
 use super::calls::take;
+use super::context::Context;
 use crate::exec::state::launch::{Launch, ROW_BYTES};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::Rows;
-use crate::exec::state::warp::{Frame, Warp};
+use crate::exec::state::warp::{Frame, Split, Warp};
+use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{each, lanes, lanes_where};
+
+/// Reports a recursive call whose frames take more of a thread's stack than it has. Without recursion the compiler knows
+/// how much that is, and the driver provides it.
+#[inline]
+pub(super) fn check_stack<M: Monitor>(context: &mut Context<'_, '_, M>, split: &Split) -> Result<(), Box<Problem>> {
+    let bytes = split.frame.local + context.launch.program.functions[split.frame.function as usize].local_bytes;
+    let limit = context.launch.stack.unwrap_or(u32::MAX);
+    if bytes > context.block.counts.stack_bytes.min(limit) { too_deep(context, split, bytes, limit) } else { Ok(()) }
+}
+
+#[inline(never)]
+fn too_deep<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    split: &Split,
+    bytes: u32,
+    limit: u32,
+) -> Result<(), Box<Problem>> {
+    if !split.callers.iter().rev().any(|caller| caller.function == split.frame.function) {
+        return Ok(());
+    }
+    let most = &mut context.block.counts.stack_bytes;
+    *most = bytes.max(*most);
+    if bytes <= limit {
+        return Ok(());
+    }
+    let name = &context.launch.program.functions[split.frame.function as usize].name;
+    let depth = split.callers.len();
+    let message =
+        format!("`{name}` is called {depth} deep: the frames take {bytes} bytes, and a thread's stack has {limit}");
+    let mut problem = Problem::new(FaultKind::StackOverflow, split.mask, message);
+    if context.launch.default_stack {
+        let note = "that is the driver's default: `cudaDeviceSetLimit(cudaLimitStackSize, …)` sets it, and `--stack BYTES` here";
+        problem = problem.note(note);
+    }
+    context.report(problem)
+}
 
 impl Warp {
     /// End of the frame's variables, and the maximum that threads of `mask` have allocated behind them.

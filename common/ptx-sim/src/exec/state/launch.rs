@@ -49,12 +49,15 @@ pub(crate) struct Launch<'a> {
     pub heap: LaunchHeap<'a>,
     /// Textures and surfaces.
     pub objects: Arc<Objects>,
-    /// The PTX text and the name of its file, for faults.
+    /// The PTX text, and the name of each of its files with the byte at which it begins, for faults.
     pub source: &'a str,
-    pub file: &'a str,
+    pub files: &'a [(String, usize)],
     pub budget: u64,
     /// Whether a sanitiser watches: shared variables stand apart, and writes are tracked.
     pub sanitised: bool,
+    /// Bytes of each thread's stack that recursive calls may take, and whether that is the driver's default.
+    pub stack: Option<u32>,
+    pub default_stack: bool,
     /// Whether the sanitiser also records which bytes are accessed.
     pub touches: bool,
     /// Work before the launch that is not ordered before all of its devices.
@@ -146,6 +149,8 @@ pub(crate) struct Counts {
     pub lane_instructions: u64,
     /// Instructions of the warp that executed most.
     pub longest_warp: u64,
+    /// Bytes of a thread's stack that recursive calls took at most.
+    pub stack_bytes: u32,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -153,6 +158,7 @@ impl std::ops::AddAssign for Counts {
         self.warp_instructions += more.warp_instructions;
         self.lane_instructions += more.lane_instructions;
         self.longest_warp = self.longest_warp.max(more.longest_warp);
+        self.stack_bytes = self.stack_bytes.max(more.stack_bytes);
     }
 }
 
@@ -340,21 +346,42 @@ impl Launch<'_> {
         lines
     }
 
-    /// Which of [`Self::lines`] a reader looks for. A line that was inlined says little: it is the line that called it, and a
-    /// header's line says less, so it is the first call in the kernel's own file.
-    fn reader_line(lines: &[(&str, u32, u32)]) -> usize {
-        let kernel = lines.last().map(|(path, ..)| *path);
-        let call = lines.iter().skip(1).position(|(path, ..)| Some(*path) == kernel);
-        call.map_or(0, |at| at + 1)
+    /// The lines of an instruction and of the calls that led to it, by the functions they are in: innermost first, each as
+    /// [`Self::lines`].
+    fn chain(&self, pc: usize, calls: &[u32]) -> Vec<Vec<(&str, u32, u32)>> {
+        let places = std::iter::once(pc).chain(calls.iter().map(|call| *call as usize));
+        places.filter_map(|pc| self.program.places.get(pc)).map(|place| self.lines(place)).collect()
+    }
+
+    /// Which of a chain's lines a reader looks for: the function, and the line in it. A header's line says little: it is one
+    /// in the innermost function that has any in the kernel's own file. A line that was inlined says less than the one that
+    /// called it, so it is the first call in that file.
+    fn reader_line(chain: &[Vec<(&str, u32, u32)>]) -> (usize, usize) {
+        let kernel = chain.last().and_then(|lines| lines.last()).map(|(path, ..)| *path);
+        let is_own = |(path, ..): &(&str, u32, u32)| Some(*path) == kernel;
+        let function = chain.iter().position(|lines| lines.iter().any(is_own)).unwrap_or(0);
+        let call = chain.get(function).and_then(|lines| lines.iter().skip(1).position(is_own));
+        (function, call.map_or(0, |at| at + 1))
+    }
+
+    /// The PTX file that an instruction is in.
+    pub(crate) fn file_of(&self, pc: usize) -> &str {
+        let at = self.program.places.get(pc).map_or(0, |place| place.ptx_at as usize);
+        let file = self.files.partition_point(|(_, start)| *start <= at).saturating_sub(1);
+        self.files.get(file).map_or("", |(name, _)| name)
     }
 
     /// Source location of an instruction.
     pub(crate) fn site(&self, pc: usize) -> Site {
+        self.site_in(pc, &self.chain(pc, &[]))
+    }
+
+    fn site_in(&self, pc: usize, chain: &[Vec<(&str, u32, u32)>]) -> Site {
         let place = self.program.places.get(pc).copied().unwrap_or_default();
-        let lines = self.lines(&place);
-        let at = Self::reader_line(&lines);
-        let shown = lines.get(at).copied();
-        let inlined_from = lines.first().filter(|_| at != 0).map(|(path, line, _)| ((*path).to_owned(), *line));
+        let (function, at) = Self::reader_line(chain);
+        let shown = chain.get(function).and_then(|lines| lines.get(at)).copied();
+        let innermost = chain.first().and_then(|lines| lines.first());
+        let inlined_from = innermost.filter(|_| at != 0).map(|(path, line, _)| ((*path).to_owned(), *line));
         // An instruction may take several lines: up to its semicolon.
         let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
         let instruction = text.find(';').map_or(text, |end| &text[..=end]);
@@ -401,14 +428,21 @@ impl Launch<'_> {
 
     /// The fault of `lanes` of a warp at `pc`.
     pub(crate) fn fault(&self, problem: Problem, pc: usize, block: BlockIndex, warp: u32) -> Fault {
-        let site = self.site(pc);
+        let chain = self.chain(pc, &problem.calls);
+        let site = self.site_in(pc, &chain);
         let mut notes = problem.notes;
-        let lines = self.lines(&self.program.places.get(pc).copied().unwrap_or_default());
-        let (below, above) = lines.split_at(Self::reader_line(&lines));
-        notes.extend(below.iter().rev().map(|(path, line, _)| format!("inlined from {path}:{line}")));
-        notes.extend(above.iter().skip(1).map(|(path, line, _)| format!("called at {path}:{line}")));
-        let inlined = lines.iter().rev().map(|(path, line, _)| ((*path).to_owned(), *line));
-        let inlined = if lines.len() > 1 { inlined.collect() } else { Vec::new() };
+        let (function, at) = Self::reader_line(&chain);
+        let shown = chain.get(function).map_or(&[][..], Vec::as_slice);
+        let place = |(path, line, _): &(&str, u32, u32)| format!("{path}:{line}");
+        notes.extend(shown[..at].iter().rev().map(|line| format!("inlined from {}", place(line))));
+        let called = chain[..function].iter().rev().flat_map(|lines| lines.iter().rev());
+        notes.extend(called.map(|line| format!("in a function called there, at {}", place(line))));
+        let callers = chain.iter().skip(function + 1).flatten();
+        notes.extend(shown.iter().skip(at + 1).chain(callers).map(|line| format!("called at {}", place(line))));
+        notes.dedup(); // of a recursion
+        let inlined = chain.iter().rev().flat_map(|lines| lines.iter().rev());
+        let inlined: Vec<_> = inlined.map(|(path, line, _)| ((*path).to_owned(), *line)).collect();
+        let inlined = if inlined.len() > 1 { inlined } else { Vec::new() };
         let lane = problem.lanes.trailing_zeros().min(31);
         Fault {
             kind: problem.kind,
@@ -417,7 +451,7 @@ impl Launch<'_> {
             line: site.line,
             column: site.column,
             file: site.file,
-            ptx: (self.file.to_owned(), site.ptx_line),
+            ptx: (self.file_of(pc).to_owned(), site.ptx_line),
             instruction: site.instruction,
             block: block.at,
             device: self.device_of(block),

@@ -113,6 +113,14 @@ impl Local {
         }
     }
 
+    /// Marks the bytes at `at` as written, whatever they hold.
+    pub(crate) fn assume_written(&mut self, lane: usize, at: u32, bytes: usize) {
+        if self.sanitised {
+            let span = self.span(lane, at, bytes);
+            self.written[span].fill(true);
+        }
+    }
+
     /// Whether all those bytes were written, as far as a sanitiser keeps track.
     pub(crate) fn is_written(&self, lane: usize, at: u32, bytes: usize) -> bool {
         !self.sanitised || self.written[self.span(lane, at, bytes)].iter().all(|written| *written)

@@ -52,6 +52,8 @@ pub(crate) struct Reach<'v> {
     pub bytes: u64,
     /// Alignment of the address: a power of two.
     pub(crate) align: u64,
+    /// Bytes of the instruction's access that precede these.
+    pub after: u64,
     /// Whether it acquires nothing from earlier writers.
     pub blind: bool,
     /// Values to write; set for stores.
@@ -61,7 +63,16 @@ pub(crate) struct Reach<'v> {
 impl Reach<'_> {
     #[inline]
     pub(crate) fn new(kind: Kind, bytes: u64) -> Self {
-        Self { kind, order: Order::Weak, scope: Scope::Device, bytes, align: bytes, blind: false, values: None }
+        Self {
+            kind,
+            order: Order::Weak,
+            scope: Scope::Device,
+            bytes,
+            align: bytes,
+            after: 0,
+            blind: false,
+            values: None,
+        }
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! Errors of a warp.
 
+#[cfg(doc)]
+use super::warp::Split;
 use crate::fault::FaultKind;
 
 /// An error of a warp, before its location is known.
@@ -10,13 +12,23 @@ pub(crate) struct Problem {
     pub lanes: u32,
     pub address: Option<u64>,
     pub notes: Vec<String>,
+    /// The calls that the lanes are in, innermost first, by index of their instructions; see [`Split::calls`].
+    pub calls: Vec<u32>,
     /// The other access of a race.
     pub other: Option<Earlier>,
 }
 
 impl Problem {
     pub(crate) fn new(kind: FaultKind, lanes: u32, message: impl Into<String>) -> Box<Self> {
-        Box::new(Self { kind, message: message.into(), lanes, address: None, notes: Vec::new(), other: None })
+        Box::new(Self {
+            kind,
+            message: message.into(),
+            lanes,
+            address: None,
+            notes: Vec::new(),
+            calls: Vec::new(),
+            other: None,
+        })
     }
 
     pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {

@@ -54,6 +54,21 @@ pub(crate) struct Split {
     pub(crate) state: State,
 }
 
+/// Maximum number of nested calls that a report names.
+const MAX_CALLS: usize = 16;
+
+impl Split {
+    /// The calls that led to where it is, innermost first, as indices of their instructions: of a deep recursion the last
+    /// ones and the first.
+    pub(crate) fn calls(&self) -> Vec<u32> {
+        // The outermost frame is the kernel's, which nothing called.
+        let Some((_, called)) = self.callers.split_first() else { return Vec::new() };
+        let frames = std::iter::once(&self.frame).chain(called.iter().rev()).take(MAX_CALLS);
+        let first = called.first().filter(|_| called.len() >= MAX_CALLS);
+        frames.chain(first).map(|frame| frame.back - 1).collect()
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]

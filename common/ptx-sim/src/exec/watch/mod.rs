@@ -20,6 +20,7 @@ use self::sanitise::Sanitiser;
 use self::tracer::Tracer;
 use crate::exec::state::block::Block;
 use crate::exec::state::scene::Scene;
+use crate::exec::state::warp::{Split, Warp};
 
 /// Watches everything that was requested.
 #[derive(Default)]
@@ -54,6 +55,13 @@ impl Monitor for Watch {
         }
         if let Some(debugger) = &mut self.debugger {
             debugger.after(scene);
+        }
+    }
+
+    #[inline(always)]
+    fn enters(&mut self, block: &Block, warp: &Warp, split: &Split) {
+        if let Some(sanitiser) = &mut self.sanitiser {
+            sanitiser.enters(block, warp, split);
         }
     }
 

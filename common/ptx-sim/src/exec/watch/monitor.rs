@@ -3,6 +3,7 @@
 use super::sanitise::Sanitiser;
 use crate::exec::state::block::Block;
 use crate::exec::state::scene::Scene;
+use crate::exec::state::warp::{Split, Warp};
 
 /// Receives the executor's reports of a launch.
 pub(crate) trait Monitor: Send {
@@ -11,6 +12,9 @@ pub(crate) trait Monitor: Send {
 
     /// Called after an instruction, when the warp goes on with the next. Not called for jumps, exits and waits.
     fn after(&mut self, scene: &Scene<'_, '_>);
+
+    /// Called when lanes of a warp take their turn, or have entered or left a function.
+    fn enters(&mut self, block: &Block, warp: &Warp, split: &Split);
 
     /// Called when lanes of a warp go on after a barrier.
     fn released(&mut self, block: &Block, warp: u32, lanes: u32, barrier: u32);
@@ -28,6 +32,9 @@ impl Monitor for Plain {
 
     #[inline(always)]
     fn after(&mut self, _: &Scene<'_, '_>) {}
+
+    #[inline(always)]
+    fn enters(&mut self, _: &Block, _: &Warp, _: &Split) {}
 
     #[inline(always)]
     fn released(&mut self, _: &Block, _: u32, _: u32, _: u32) {}

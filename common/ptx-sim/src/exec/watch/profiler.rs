@@ -509,7 +509,7 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_war
             }
         }
     }
-    let mut lines: BTreeMap<(Option<u64>, u32), LineProfile> = BTreeMap::new();
+    let mut lines: BTreeMap<(Option<u64>, &str, u32), LineProfile> = BTreeMap::new();
     let mut all = LineProfile::default();
     let mut mentions = Mentions::default();
     for (pc, mut counters) in counters.into_iter().enumerate().filter(|(_, counters)| counters.warp_instructions != 0) {
@@ -519,9 +519,11 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_war
         }
         let place = &program.places[pc];
         let (file, line) = line_of(place).map_or((None, place.ptx_line), |(file, line)| (Some(file), line));
-        let of_line = lines.entry((file, line)).or_insert_with(|| {
-            let path = file.and_then(|file| program.files.get(&file)).map(String::as_str);
-            LineProfile { file: path.unwrap_or(launch.file).to_owned(), line, ..LineProfile::default() }
+        let path = file.and_then(|file| program.files.get(&file)).map_or_else(|| launch.file_of(pc), String::as_str);
+        let of_line = lines.entry((file, path, line)).or_insert_with(|| LineProfile {
+            file: path.to_owned(),
+            line,
+            ..LineProfile::default()
         });
         let Work { class, flops } = program.code[pc].op.facts().work;
         let issued = Issued { warp: counters.warp_instructions, lane: counters.lane_instructions };
@@ -533,7 +535,7 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_war
         touched.map(|touched| touched.iter().flatten().map(|word| u64::from(word.count_ones())).sum::<u64>() * SECTOR);
     Profile {
         kernel: launch.kernel.info.name.clone(),
-        ptx: launch.file.to_owned(),
+        ptx: launch.file_of(program.functions[launch.kernel.function as usize].start as usize).to_owned(),
         threads: launch.threads(),
         shared_bytes: launch.kernel.info.static_shared + launch.dynamic_shared,
         counters: all.counters,

@@ -5,7 +5,7 @@ use super::integer::Half;
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::lower::function::FunctionLowering;
-use crate::lower::symbols::{Lower, Register, invalid, unsupported};
+use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar};
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -36,7 +36,25 @@ impl<'a> FunctionLowering<'_, 'a> {
         });
         let Some(ty) = ty else { return unsupported("an instruction without a type") };
         m.finish()?;
-        self.same_kind(name, ty, ops)?;
+        let sums = matches!(name, "add" | "sub" | "mul" | "fma" | "mad");
+        let divides = matches!(name, "div" | "rcp" | "sqrt");
+        let approximates = divides || matches!(name, "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh");
+        let saturates = if ty.float() {
+            sums && ty != Scalar::F64
+        } else {
+            matches!(name, "add" | "sub" | "mad" | "mad24") && ty == Scalar::S32
+        };
+        let flushes = ty.float() && (ty != Scalar::F64 || matches!(name, "rcp" | "rsqrt"));
+        for (given, takes, modifier) in [
+            (rounding.is_some(), ty.float() && (sums || divides), "rounding modifier"),
+            (mode.ftz, flushes, "modifier .ftz"),
+            (mode.saturate, saturates, "modifier .sat"),
+            (mode.approx, ty.float() && approximates, "modifier .approx"),
+        ] {
+            if given && !takes {
+                return invalid(format!("{name} of .{} takes no {modifier}", ty.name()));
+            }
+        }
         if !ty.float() {
             return if cc || matches!(name, "addc" | "subc" | "madc") {
                 self.carry(name, ty, half, cc, ops)
@@ -60,20 +78,6 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let mode = Mode { immediate: u32::from(absolute && three), ..mode };
         self.float(name, op, ty, mode, ops)
-    }
-
-    /// Integers are not computed in registers of floats, nor floats in those of integers; `.b32` holds either.
-    fn same_kind(&mut self, name: &str, ty: Scalar, ops: &[Operand<'a>]) -> Lower<()> {
-        for operand in ops {
-            let Operand::Name(register) = operand else { continue };
-            let Some(Register::Row { ty: declared, .. }) = self.register_named(register)? else { continue };
-            let mixed = if ty.float() { declared.is_integer() } else { declared.float() };
-            if mixed {
-                let (ty, declared) = (ty.name(), declared.name());
-                return invalid(format!("{name} of .{ty} cannot use `{register}`, a .{declared} register"));
-            }
-        }
-        Ok(())
     }
 }
 

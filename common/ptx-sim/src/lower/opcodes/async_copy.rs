@@ -34,6 +34,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             let Some(Operand::Int(n)) = ops.first() else { return invalid("wait_group takes a number") };
             return self.plain(m, Op::CpAsyncWait { n: Some(*n as u32) });
         }
+        let past_l1 = m.0.contains(&"cg");
         m.ignore_hints();
         if m.space() != Some(MemSpace::Shared) || m.space() != Some(MemSpace::Global) {
             return unsupported("cp.async between other spaces than shared and global");
@@ -44,6 +45,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         if !matches!(bytes, 4 | 8 | 16) {
             return invalid("cp.async copies 4, 8 or 16 bytes");
+        }
+        if past_l1 && *bytes != 16 {
+            return invalid("cp.async.cg copies 16 bytes; .ca copies fewer");
         }
         let dst = self.address(dst, MemSpace::Shared)?;
         let src = self.address(src, MemSpace::Global)?;

@@ -18,13 +18,16 @@ impl<'a> FunctionLowering<'_, 'a> {
             Order::Weak => Order::Relaxed,
             order => order,
         };
-        m.flag("noftz");
+        let noftz = m.flag("noftz");
         let count = m.one(|name| match name {
             "v2" => Some(2),
             "v4" => Some(4),
             "v8" => Some(8),
             _ => None,
         });
+        if let Some(space) = m.0.iter().find(|name| matches!(**name, "const" | "local" | "param")) {
+            return invalid(format!("{name} has no .{space}: atomics are on global and shared memory"));
+        }
         let space = m.space().unwrap_or(MemSpace::Generic);
         m.ignore_hints();
         let Some(op) = m.one(|name| {
@@ -35,6 +38,13 @@ impl<'a> FunctionLowering<'_, 'a> {
         let ty = m.ty()?;
         m.finish()?;
         let adds = op == "add";
+        let is_half = matches!(ty, Scalar::F16 | Scalar::F16x2 | Scalar::Bf16 | Scalar::Bf16x2);
+        if is_half && adds && !noftz {
+            return invalid(format!("{name}.add of .{} needs the modifier .noftz: subnormal numbers stay", ty.name()));
+        }
+        if !suits(op, ty) {
+            return invalid(format!("{name}.{op} has no .{}", ty.name()));
+        }
         let op = atomic_op(op, ty)?;
         if name == "red" && matches!(op, AtomOp::Exch | AtomOp::Cas) {
             return invalid("red has no .exch and no .cas: what they do is of use with the old value only");
@@ -117,6 +127,18 @@ impl<'a> FunctionLowering<'_, 'a> {
             b: UNUSED,
         })));
         Ok(())
+    }
+}
+
+/// Whether an operation is one of values of that type (PTX ISA, "atom"): bits have no order and no sum.
+fn suits(op: &str, ty: Scalar) -> bool {
+    use Scalar::*;
+    match op {
+        "and" | "or" | "xor" => matches!(ty, B32 | B64),
+        "exch" => matches!(ty, B32 | B64 | B128),
+        "cas" => matches!(ty, B16 | B32 | B64 | B128),
+        "inc" | "dec" => ty == U32,
+        _ => matches!(ty, U32 | S32 | U64) || ty.float() || ty == S64 && op != "add",
     }
 }
 

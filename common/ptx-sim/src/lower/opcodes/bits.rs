@@ -54,9 +54,6 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     pub(super) fn funnel_shift(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        if self.module.target < 32 {
-            return invalid("shf needs .target sm_32 or a later one");
-        }
         let op = m.one(|name| match name {
             "l" => Some(IntOp::ShfL),
             "r" => Some(IntOp::ShfR),

@@ -203,6 +203,14 @@ impl<'a> FunctionLowering<'_, 'a> {
             barrier.source = Some(self.predicate(source)?);
             rest = middle;
         }
+        if let Some(Operand::Int(16..)) = rest.first() {
+            return invalid("a block has barriers 0 to 15");
+        }
+        if let Some(Operand::Int(count)) = rest.get(1)
+            && count % 32 != 0
+        {
+            return invalid("a barrier waits for whole warps: a number of threads is a multiple of 32");
+        }
         barrier.id = self.src(operand(rest, 0)?, Scalar::B32)?;
         if let Some(count) = rest.get(1) {
             barrier.count = Some(self.src(count, Scalar::B32)?);

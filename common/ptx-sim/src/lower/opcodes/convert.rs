@@ -39,11 +39,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         // A register may be wider than the type: the result is extended to it.
         let (d, declared) = match d {
             Operand::Name("_") => (self.temporary(to.size() == 8), to),
-            _ => self.any_register(d)?,
+            _ => self.relaxed_dst(d, to)?,
         };
-        if declared.size() < to.size() {
-            return invalid(format!("a .{} register cannot hold .{}", declared.name(), to.name()));
-        }
         let (a, a_wide) = self.relaxed_src(&sources[0], from)?;
         if !pair && mode == Mode::default() {
             let hot = match (to, from, declared.size()) {

@@ -5,7 +5,7 @@ use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
-use crate::lower::symbols::{Lower, Register, invalid, unsupported};
+use crate::lower::symbols::{Lower, Register, Symbol, invalid, unsupported};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -56,6 +56,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         data: &Operand<'a>,
         load: bool,
     ) -> Lower<Access> {
+        check_order(m, load)?;
         let scope = m.scope(Scope::Device);
         let order = m.order();
         let space = m.space().unwrap_or(MemSpace::Generic);
@@ -71,11 +72,16 @@ impl<'a> FunctionLowering<'_, 'a> {
             .unwrap_or(1);
         let ty = m.ty()?;
         m.finish()?;
-        if matches!(ty, Scalar::Pred) {
-            return unsupported("memory of predicates");
+        if !is_stored(ty) {
+            return invalid(format!(
+                "memory holds no .{0}: an access is of bits (.b{1}), integers, .f32 or .f64",
+                ty.name(),
+                ty.bits().max(8)
+            ));
         }
-        if ty.size() * u32::from(count) > 32 {
-            return invalid("an access takes at most 32 bytes of each lane");
+        let most = if self.target.capability < 100 { 16 } else { 32 };
+        if ty.size() * u32::from(count) > most {
+            return invalid(format!("an access takes at most {most} bytes of each lane on this .target"));
         }
         if ty == Scalar::B128 {
             if count != 1 {
@@ -93,9 +99,11 @@ impl<'a> FunctionLowering<'_, 'a> {
                 wide: true,
                 signed: false,
                 narrow: false,
+                used: self.used,
                 param,
                 order,
                 scope,
+                plain: false,
             });
         }
         let address = self.address(address, space)?;
@@ -108,6 +116,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             Operand::Name(name) if count > 1 => self.register_named(name)?,
             _ => None,
         };
+        // ptxas does not look at the kind of registers that a vector is loaded into.
+        let kind = if count == 1 { ty } else { Scalar::of_bytes(ty.size()) };
         let mut wide = None;
         let mut narrow = false;
         if let Some(Register::Vector { row, ty: declared, count: elements }) = vector_register {
@@ -128,10 +138,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                     continue;
                 }
                 let (found, is_wide) = if load {
-                    let (found, declared) = self.any_register(item)?;
-                    if declared.size() < ty.size() {
-                        return invalid(format!("a .{} register cannot hold .{}", declared.name(), ty.name()));
-                    }
+                    let (found, declared) = self.relaxed_dst(item, kind)?;
                     narrow = declared.size() == 2;
                     (found, declared.size() == 8)
                 } else {
@@ -144,17 +151,20 @@ impl<'a> FunctionLowering<'_, 'a> {
                 *row = found;
             }
         }
+        let wide = wide.unwrap_or(ty.size() == 8);
         Ok(Access {
             address,
             bytes: ty.size() as u8,
             count,
             rows,
-            wide: wide.unwrap_or(ty.size() == 8),
+            wide,
             signed: ty.signed(),
             narrow,
+            used: self.used,
             param,
             order,
             scope,
+            plain: ty.size() == 4 && !wide && order == Order::Weak && self.used == u32::MAX,
         })
     }
 
@@ -168,6 +178,11 @@ impl<'a> FunctionLowering<'_, 'a> {
     pub(super) fn store(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.0.first() == Some(&"async") {
             return self.words_async(m, ops, false);
+        }
+        if let Some(Operand::Address(Some(name), _)) = ops.first()
+            && let Some(Symbol::KernelParam(_)) = self.lookup(name)
+        {
+            return invalid(format!("`{name}` is a parameter of the kernel, which can only be read"));
         }
         let access = self.access(m, operand(ops, 0)?, operand(ops, 1)?, false)?;
         self.emit(Op::Store(Box::new(access)));
@@ -205,4 +220,37 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit(Op::IsSpace { d, a, wide, space, constant });
         Ok(())
     }
+}
+
+/// Reports modifiers of order, scope and space that do not go together (PTX ISA, "ld" and "st").
+fn check_order(m: &Modifiers<'_>, load: bool) -> Lower<()> {
+    let one_of = |names: &[&'static str]| names.iter().copied().find(|name| m.0.contains(name));
+    let order = one_of(&["relaxed", "acquire", "release", "acq_rel"]);
+    let scope = one_of(&["cta", "cluster", "gpu", "sys"]);
+    let instruction = if load { "ld" } else { "st" };
+    match (order, scope) {
+        (Some(order), _) if !(order == "relaxed" || order == if load { "acquire" } else { "release" }) => {
+            return invalid(format!("{instruction} has no .{order}"));
+        }
+        (Some(order), None) => {
+            return invalid(format!("{instruction}.{order} needs a scope: .cta, .cluster, .gpu or .sys"));
+        }
+        (None, Some(scope)) => return invalid(format!("a scope, .{scope}, needs an order, such as .relaxed")),
+        _ => {}
+    }
+    if !load && let Some(space) = one_of(&["const", "nc"]) {
+        return invalid(format!("st has no .{space}: such memory is only read"));
+    }
+    if one_of(&["nc"]).is_some()
+        && (one_of(&["global"]).is_none() || order.is_some() || one_of(&["volatile"]).is_some())
+    {
+        return invalid(".nc is for plain loads of .global memory");
+    }
+    Ok(())
+}
+
+/// Whether `ld` and `st` take the type.
+fn is_stored(ty: Scalar) -> bool {
+    use Scalar::*;
+    ty.is_integer() || matches!(ty, B8 | B16 | B32 | B64 | B128 | F32 | F64)
 }

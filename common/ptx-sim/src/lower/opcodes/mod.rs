@@ -22,6 +22,7 @@ mod memory;
 mod modifiers;
 mod moves;
 mod stack;
+mod targets;
 mod texture;
 mod video;
 mod warp;
@@ -45,6 +46,8 @@ macro_rules! mnemonics {
                 let $name = parts.next().unwrap_or_default();
                 let $m = &mut Modifiers(parts.collect());
                 let $ops = instruction.operands.as_slice();
+                $m.check()?;
+                targets::check($name, $m, $self.target)?;
                 match $name {
                     $( $($mnemonic)|+ => $call, )*
                     _ => unsupported(format!("the instruction {}", $name)),
@@ -128,10 +131,21 @@ mnemonics! {
     "griddepcontrol" => self.plain_with(m, &["launch_dependents", "wait"], Op::Nop),
 }
 
+/// Mnemonics of PTX 9.0 that run in no form.
+const REFUSED: &[&str] = &["clusterlaunchcontrol", "multimem", "tcgen05"];
+
 /// Whether an opcode's mnemonic is known, in at least one form.
 pub(crate) fn knows(opcode: &str) -> bool {
-    let mnemonic = opcode.split('.').next().unwrap_or_default();
-    MNEMONICS.contains(&mnemonic)
+    MNEMONICS.contains(&mnemonic(opcode))
+}
+
+/// Whether PTX 9.0 has an opcode's mnemonic.
+pub(crate) fn is_instruction(opcode: &str) -> bool {
+    knows(opcode) || REFUSED.contains(&mnemonic(opcode))
+}
+
+fn mnemonic(opcode: &str) -> &str {
+    opcode.split('.').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -147,7 +161,7 @@ mod tests {
         let allowance = crate::limits::Allowance::new(Default::default());
         let (ast, allowance) =
             crate::parse::parse(&source, allowance).unwrap_or_else(|error| panic!("{instruction}: {error:?}"));
-        let program = crate::lower::lower(&ast, &source, allowance)
+        let program = crate::lower::lower(&ast, &source, &[], allowance)
             .unwrap_or_else(|error| panic!("{instruction}: {error:?}"))
             .program;
         let line = |(_, place): &(_, &crate::ir::CodePlace)| place.ptx_line == 5;

@@ -1,7 +1,7 @@
 //! The modifiers of an opcode: each family takes those that it knows; the rest is reported as unknown.
 
 use crate::ir::{BoolOp, MemSpace, Order, Scope};
-use crate::lower::symbols::{Lower, unsupported};
+use crate::lower::symbols::{Lower, invalid, unsupported};
 use crate::scalar::{Rounding, Scalar};
 
 /// The modifiers of an opcode that have not been taken yet, in order.
@@ -111,6 +111,23 @@ impl<'a> Modifiers<'a> {
         self.0.retain(|name| !["level::", "L1::", "L2::"].iter().any(|hint| name.starts_with(hint)));
     }
 
+    /// Reports lengths of vectors and types that PTX does not have.
+    pub(super) fn check(&self) -> Lower<()> {
+        for modifier in &self.0 {
+            let Some((kind, number)) = modifier.split_at_checked(1) else { continue };
+            match (kind, number.parse::<u32>()) {
+                ("v", Ok(count)) if !matches!(count, 2 | 4 | 8) => {
+                    return invalid(format!("PTX has no .{modifier}: vectors are .v2, .v4 and .v8"));
+                }
+                ("b" | "f" | "s" | "u", Ok(_)) if !is_type(modifier) => {
+                    return invalid(format!("PTX has no type .{modifier}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Reports remaining modifiers.
     pub(super) fn finish(&self) -> Lower<()> {
         match self.0.first() {
@@ -118,4 +135,9 @@ impl<'a> Modifiers<'a> {
             Some(modifier) => unsupported(format!("the modifier .{modifier}")),
         }
     }
+}
+
+/// Whether the modifier is a type of PTX, of elements in a matrix or a tensor map included.
+fn is_type(modifier: &str) -> bool {
+    Scalar::from_name(modifier).is_some() || matches!(modifier, "b1" | "b1024" | "s2" | "s4" | "u2" | "u4")
 }

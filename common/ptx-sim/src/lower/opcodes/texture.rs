@@ -242,10 +242,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 continue;
             }
             let (row, is_wide) = if name == "suld" {
-                let (row, declared) = self.any_register(item)?;
-                if declared.size() < ty.size() {
-                    return invalid(format!("a .{} register cannot hold .{}", declared.name(), ty.name()));
-                }
+                let (row, declared) = self.relaxed_dst(item, ty)?;
                 (row, declared.size() == 8)
             } else {
                 self.relaxed_src(item, ty)?

@@ -188,3 +188,40 @@ fn a_reader_that_stops_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert!(output.status.success());
 }
+
+#[test]
+fn several_files_are_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!(".version 8.0\n.target sm_80\n.address_size 64\n{text}")).unwrap();
+        path.display().to_string()
+    };
+    let first = write(
+        "first.ptx",
+        ".extern .func f(.reg .b64 a);\n.visible .entry k(.param .u64 p) { .reg .b64 %rd<2>; ld.param.u64 %rd1, [p]; call f, (%rd1); ret; }",
+    );
+    let second = write("second.ptx", ".visible .func f(.reg .b64 a) { st.global.u32 [a], 7; ret; }");
+    prints(&format!("run {first} --link {second} out:u32:1"), "7\n");
+    fails(&format!("run {first} out:u32:1"), 1, "link error: kernel `k` calls `f`");
+}
+
+#[test]
+fn struct_arguments_come_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let ptx = write(
+        "k.ptx",
+        b".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .align 4 .b8 s[12], .param .u64 p) {\n\
+          .reg .b32 %r<4>; .reg .b64 %rd<2>; ld.param.u32 %r1, [s]; ld.param.u32 %r2, [s+8]; ld.param.u64 %rd1, [p];\n\
+          add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3; ret; }",
+    );
+    let numbers = write("s.bin", &[1u32, 2, 40].map(u32::to_le_bytes).concat());
+    prints(&format!("run {ptx} u32:@{numbers} out:u32:1"), "41\n");
+    let two = write("two.bin", &[5u32, 6].map(u32::to_le_bytes).concat());
+    prints(&format!("run {ptx} struct:u32:@{two}/u32:7 out:u32:1"), "12\n");
+}

@@ -183,6 +183,38 @@ impl Sanitiser {
         }
     }
 
+    /// Takes the bytes of a write that was left out as written: that they were not is no second mistake.
+    pub(crate) fn assume_written(
+        &mut self,
+        block: &mut Block,
+        warp: &mut Warp,
+        place: &Place<'_>,
+        mask: u32,
+        (offsets, bytes): (&[u64; 32], u64),
+    ) {
+        for lane in lanes(mask) {
+            let range = (offsets[lane], bytes);
+            match place {
+                Place::Allocation(allocation) => {
+                    if let Some(written) = allocation.written() {
+                        for_words(range, |word, bits| written.set_word(word, bits));
+                    }
+                }
+                Place::Shared | Place::Peer(_) => {
+                    let shadow = match place {
+                        Place::Peer(rank) => &mut block.peers[*rank as usize].shadow,
+                        _ => &mut block.shadow,
+                    };
+                    if let Some(shadow) = shadow {
+                        for_words(range, |word, bits| shadow.written[word as usize] |= bits);
+                    }
+                }
+                Place::Local => warp.local.assume_written(lane, offsets[lane] as u32, bytes as usize),
+                Place::Param => {}
+            }
+        }
+    }
+
     /// Reports a race, unless it is one between a plain read and an atomic of two threads: the reader may check by a
     /// compare-and-swap that nothing has changed, as the Programming Guide's own atomic addition of f64 does.
     pub(super) fn report_race(
@@ -329,27 +361,37 @@ impl Sanitiser {
                 (0..u64::from(access.count)).flat_map(|element| (0..bytes).step_by(8).map(move |from| (element, from)));
             for (element, from) in parts {
                 let d = access.rows[element as usize];
-                let (from, length) = (element * bytes + from, bytes.min(8));
-                let lanes = lanes_where(unwritten, |lane| !is_written(lane, from, length));
+                let first = element * bytes + from;
+                // Of the part, what this access reaches.
+                let start = first.max(reach.after);
+                let end = (first + bytes.min(8)).min(reach.after + reach.bytes);
+                if start >= end {
+                    continue;
+                }
+                let lanes = lanes_where(unwritten, |lane| !is_written(lane, start - reach.after, end - start));
                 if d == R::MAX {
                     rest &= !lanes;
                     continue;
                 }
-                let name = (warp, frame, d + (from - element * bytes) as u32 / 4);
+                let name = (warp, frame, d + from as u32 / 4);
                 let mut undefined = [0; 32];
                 let mut own = 0; // lanes whose bytes nothing was stored to
                 let mut others: Vec<(u32, Arc<Fault>)> = Vec::new();
                 for lane in crate::lanes::lanes(lanes) {
                     let mut source = None;
-                    for byte in (0..length).filter(|byte| !is_written(lane, from + byte, 1)) {
-                        let (bits, of_byte) = match word(lane, from + byte) {
+                    for byte in start..end {
+                        let at = byte - reach.after;
+                        if is_written(lane, at, 1) {
+                            continue;
+                        }
+                        let (bits, of_byte) = match word(lane, at) {
                             Some((bits, of_byte)) => {
-                                (bits.to_le_bytes()[((offsets[lane] + from + byte) % 4) as usize], Some(of_byte))
+                                (bits.to_le_bytes()[((offsets[lane] + at) % 4) as usize], Some(of_byte))
                             }
                             None => (0, None),
                         };
                         // A byte without undefined bits has not been written since those of its word were stored.
-                        undefined[lane] |= u64::from(if bits == 0 { 0xff } else { bits }) << (8 * byte);
+                        undefined[lane] |= u64::from(if bits == 0 { 0xff } else { bits }) << (8 * (byte - first));
                         source = source.or(of_byte.filter(|_| bits != 0));
                     }
                     undefined[lane] = access.extended(undefined[lane]);

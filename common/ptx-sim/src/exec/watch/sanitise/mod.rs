@@ -32,11 +32,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::access::is_swap;
 pub(crate) use self::shadows::{Shadows, bits_of};
+use crate::exec::state::block::Block;
 use crate::exec::state::handover::{Handover, Handovers};
 use crate::exec::state::launch::{At, BlockIndex, Launch, MAX_BEGUN};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shadow::*;
+use crate::exec::state::warp::{Split, Warp};
 use crate::exec::watch::touched::{TouchedBytes, TouchedMemory};
 use crate::exec::watch::undefined::{Source, Undefined, Used};
 use crate::exec::watch::wgmma_checks::WgmmaChecks;
@@ -81,6 +83,9 @@ pub(crate) struct Sanitiser {
     findings: Vec<Fault>,
     /// Index of the finding of a kind, by instruction and, for a race, the other instruction.
     known: HashMap<(FaultKind, usize, Option<usize>), usize>,
+    /// The warp whose turn it is, the function that it is in, and [`Split::calls`].
+    turn: (BlockIndex, u32, u32),
+    calls: Vec<u32>,
     /// Moments so far.
     pub(crate) now: u32,
     pub(crate) global: Shadows,
@@ -113,6 +118,8 @@ impl Sanitiser {
         Self {
             findings: Vec::new(),
             known: HashMap::new(),
+            turn: Default::default(),
+            calls: Vec::new(),
             now: 1,
             global: Shadows::default(),
             handovers: Handovers::new(blocks.min(MAX_BEGUN as u64) * u64::from(launch.threads())),
@@ -139,8 +146,17 @@ impl Sanitiser {
         self.now
     }
 
+    /// Called when lanes of a warp take their turn, or have entered or left a function.
+    pub(crate) fn enters(&mut self, block: &Block, warp: &Warp, split: &Split) {
+        self.turn = (block.index, warp.number, split.frame.function);
+        self.calls.clear();
+        if !split.callers.is_empty() {
+            self.calls = split.calls();
+        }
+    }
+
     /// Records a problem of the lanes of a warp. Each line is kept once for each kind, and counted.
-    pub(crate) fn report(&mut self, at: At<'_>, problem: Problem) {
+    pub(crate) fn report(&mut self, at: At<'_>, mut problem: Problem) {
         let count = u64::from(problem.lanes.count_ones());
         let key = (problem.kind, at.pc, problem.other.map(|other| other.pc));
         let known = match self.known.get(&key) {
@@ -148,6 +164,11 @@ impl Sanitiser {
             None => {
                 // A finding with its place and notes; where there is no room for it the launch is about to end.
                 let _ = at.launch.account.take(Use::Records, 1024);
+                let (block, warp, function) = self.turn;
+                let function = &at.launch.program.functions[function as usize];
+                if (block, warp) == (at.block, at.warp) && (function.start..function.end).contains(&(at.pc as u32)) {
+                    problem.calls.clone_from(&self.calls);
+                }
                 let mut finding = at.launch.fault(problem, at.pc, at.block, at.warp);
                 finding.count = 0;
                 let known = self.collect(finding);
