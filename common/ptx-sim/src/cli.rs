@@ -193,6 +193,9 @@ pub(crate) struct Run {
     /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
+    /// With --sanitize: also report what the PTX memory model does not guarantee, even if today's GPUs bear it
+    #[arg(long, requires = "sanitize")]
+    pub strict: bool,
     /// Count what the kernel asks of the hardware, by source line, see below; costs about half of the speed
     #[arg(long)]
     pub profile: bool,
@@ -293,6 +296,9 @@ pub(crate) struct CaseOptions {
     /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
+    /// With --sanitize: also report what the PTX memory model does not guarantee, even if today's GPUs bear it
+    #[arg(long, requires = "sanitize")]
+    pub strict: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

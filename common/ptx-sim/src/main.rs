@@ -247,8 +247,8 @@ struct Launched {
 }
 
 /// Runs the kernel and observes it.
-fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
-    let device = Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, ..Default::default() });
+fn launch(options: &Launch, config: DeviceConfig, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
+    let device = Device::new(DeviceConfig { memory_limit: bounds.memory, ..config });
     let mut session = Session::new(device, load(&options.file, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
@@ -295,7 +295,8 @@ fn watch(options: &Run) -> Option<WatchRequest> {
 fn run(options: &Run) -> Result<ExitCode, Failure> {
     let (bounds, roots) = (Bounds::new(&options.launch.limits), &options.launch.source_root);
     let observe = Observe { profile: options.profile, watch: watch(options), ..Observe::default() };
-    let Launched { session, kernel, result } = launch(&options.launch, options.sanitize, bounds, &observe)?;
+    let config = DeviceConfig { sanitize: options.sanitize, strict: options.strict, ..Default::default() };
+    let Launched { session, kernel, result } = launch(&options.launch, config, bounds, &observe)?;
     let printed = session.device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match result {
@@ -432,7 +433,7 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
         ..TraceRequest::default()
     };
     let observe = Observe { trace: Some(request), ..Observe::default() };
-    let trace = match launch(&options.launch, false, bounds, &observe)?.result {
+    let trace = match launch(&options.launch, DeviceConfig::default(), bounds, &observe)?.result {
         Ok(observation) => observation.trace.unwrap_or_default(),
         Err(LaunchError::Fault(fault)) => return Err(Failure::Fault(fault, roots.clone())),
         Err(error) => return Err(Failure::Usage(error)),

@@ -332,6 +332,7 @@ impl Kernel {
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
+            strict: device.strict,
             touches: observe.touches && device.memory.sanitised(),
             earlier: &observe.earlier,
             asynchrony: if device.memory.sanitised() { Asynchrony::Late } else { config.asynchrony },

@@ -21,7 +21,7 @@ impl SimHost {
         let SimOptions { memory, workers, sanitize, .. } = options;
         let total_memory = memory.saturating_mul(devices.into());
         let memory_limit = Subject::current().map(Subject::host_memory);
-        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit };
+        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit, ..Default::default() };
         Arc::new(SimHost {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             memory: ptx_sim::Device::new(config),

@@ -54,6 +54,8 @@ pub(crate) struct Launch<'a> {
     pub budget: u64,
     /// Whether a sanitiser watches: shared variables stand apart, and writes are tracked.
     pub sanitised: bool,
+    /// Whether it goes by the letter of the memory model.
+    pub strict: bool,
     /// Whether the sanitiser also records which bytes are accessed.
     pub touches: bool,
     /// Work before the launch that is not ordered before all of its devices.

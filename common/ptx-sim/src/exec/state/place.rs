@@ -54,6 +54,8 @@ pub(crate) struct Reach<'v> {
     pub(crate) align: u64,
     /// Whether it acquires nothing from earlier writers.
     pub blind: bool,
+    /// Whether it is a load of what nothing writes while the kernel runs.
+    pub read_only: bool,
     /// Values to write; set for stores.
     pub values: Option<Values<'v>>,
 }
@@ -61,7 +63,16 @@ pub(crate) struct Reach<'v> {
 impl Reach<'_> {
     #[inline]
     pub(crate) fn new(kind: Kind, bytes: u64) -> Self {
-        Self { kind, order: Order::Weak, scope: Scope::Device, bytes, align: bytes, blind: false, values: None }
+        Self {
+            kind,
+            order: Order::Weak,
+            scope: Scope::Device,
+            bytes,
+            align: bytes,
+            blind: false,
+            read_only: false,
+            values: None,
+        }
     }
 
     #[inline]
@@ -112,6 +123,8 @@ pub(crate) struct InOrder {
     /// Whether all lanes access one place; otherwise each the next word.
     pub same: bool,
     pub write: bool,
+    /// As [`Reach::read_only`].
+    pub read_only: bool,
     /// Whether it is the first of its instruction.
     pub fresh: bool,
 }

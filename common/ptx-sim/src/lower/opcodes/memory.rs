@@ -28,7 +28,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             m.ignore(&["async::global", "async::shared::cta", "async::shared::cluster"]);
             m.ignore(&["global", "shared::cta", "shared::cluster"]);
         }
-        let scope = if initialised { Scope::Block } else { m.scope(Scope::Block) };
+        // `fence.mbarrier_init` is for the cluster, which counts as the device.
+        let scope = if initialised { Scope::Device } else { m.scope(Scope::Block) };
         m.ignore(&["cta", "cluster", "gpu", "gl", "sys"]);
         // Every access goes to one memory: between proxies there is nothing to order, but a sanitiser looks for the fence.
         if proxy && !ordered {
@@ -58,6 +59,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     ) -> Lower<Access> {
         let scope = m.scope(Scope::Device);
         let order = m.order();
+        let read_only = m.flag("nc");
         let space = m.space().unwrap_or(MemSpace::Generic);
         let param = space == MemSpace::Param;
         m.ignore_hints();
@@ -96,6 +98,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 param,
                 order,
                 scope,
+                read_only,
             });
         }
         let address = self.address(address, space)?;
@@ -155,6 +158,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             param,
             order,
             scope,
+            read_only,
         })
     }
 
