@@ -3,6 +3,7 @@
 mod case;
 mod check;
 mod cli;
+mod fidelity;
 mod json;
 mod results;
 mod session;
@@ -294,7 +295,8 @@ fn watch(options: &Run) -> Option<WatchRequest> {
 
 fn run(options: &Run) -> Result<ExitCode, Failure> {
     let (bounds, roots) = (Bounds::new(&options.launch.limits), &options.launch.source_root);
-    let observe = Observe { profile: options.profile, watch: watch(options), ..Observe::default() };
+    let profile = options.profile || options.fidelity;
+    let observe = Observe { profile, watch: watch(options), ..Observe::default() };
     let config = DeviceConfig { sanitize: options.sanitize, strict: options.strict, ..Default::default() };
     let Launched { session, kernel, result } = launch(&options.launch, config, bounds, &observe)?;
     let printed = session.device.take_output();
@@ -311,7 +313,8 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             for (name, file) in &options.save {
                 save(file, &session.read(saved(&session, &options.launch, name)?))?;
             }
-            let profile = observation.profile.map(|profile| {
+            let fidelity = observation.profile.clone().filter(|_| options.fidelity);
+            let profile = observation.profile.filter(|_| options.profile).map(|profile| {
                 let residence = Residence::of(&profile, options, &kernel.info().name);
                 (profile, residence)
             });
@@ -321,6 +324,9 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 if options.sanitize {
                     object["findings"] = observation.findings.iter().map(finding_json).collect();
                 }
+                if let Some(profile) = &fidelity {
+                    object["fidelity"] = fidelity::to_json(profile);
+                }
                 let profile = profile.as_ref().map(|(profile, residence)| {
                     (profile, Map::from_iter([("occupancy".to_owned(), residence.json())]))
                 });
@@ -329,6 +335,9 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 write_results(&mut out, &session, &printed)?;
                 if let Some((profile, residence)) = profile {
                     write!(out, "{}\n{}", profile.render_from(roots, TOP_LINES), residence.text())?;
+                }
+                if let Some(profile) = &fidelity {
+                    fidelity::write(&mut out, profile)?;
                 }
             }
             out.flush()?;

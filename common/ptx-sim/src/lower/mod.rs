@@ -27,6 +27,7 @@ use crate::limits::Allowance;
 use crate::span::{Lines, Span};
 use function::FunctionLowering;
 use module::Module;
+pub use opcodes::fidelity::{Fidelity, FidelityRule};
 pub(crate) use opcodes::{MNEMONICS, knows};
 
 /// A module, lowered.

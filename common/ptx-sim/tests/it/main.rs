@@ -25,3 +25,4 @@ mod threads;
 mod trace;
 mod watch;
 mod wgmma;
+mod wild;

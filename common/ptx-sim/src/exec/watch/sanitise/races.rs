@@ -3,8 +3,7 @@
 use super::access::is_swap;
 use super::{DOUBTFUL_BYTES, Sanitiser, access_name};
 use crate::exec::state::handover::{Acquired, Fences, Handover};
-use crate::exec::state::launch::At;
-use crate::exec::state::launch::Launch;
+use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{Kind, Place, Visit};
 use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::shadow::*;
@@ -111,11 +110,14 @@ impl Sanitiser {
         let is_mate =
             |with: Record| with[0].wrapping_sub(first_thread) < 32 && is_volatile((with[2] >> FLAGS) as usize);
         let together = |with: Record| in_scope(with) && !(is_loose && is_mate(with));
+        // What the place hands over says nothing of the write there that another block's scope leaves out, and a wait must not come
+        // before its mbarrier's initialisation, of which it learns only if it comes after.
+        let is_late = reach.scope == Scope::Block || matches!(launch.program.code[pc].op, Op::Mbarrier(_));
         for lane in lanes(mask) {
             let me = first_thread.wrapping_add(lane as u32);
             let record = [me, self.now, (pc as u32) << FLAGS | flags];
-            if strong && reads && !reach.blind {
-                let acquires = !self.strict || reach.order.acquires();
+            let acquires = !self.strict || reach.order.acquires();
+            if strong && reads && !reach.blind && !is_late {
                 self.take_over(shadow, warp, lane, place(offsets[lane]), acquires, &launch.account);
             }
             let mut race = None;
@@ -157,6 +159,9 @@ impl Sanitiser {
                         }
                     }
                 }
+            }
+            if strong && reads && !reach.blind && is_late && (race.is_none() || reach.scope != Scope::Block) {
+                self.take_over(shadow, warp, lane, place(offsets[lane]), acquires, &launch.account);
             }
             if let Some(with) = race {
                 // A write of what is there already, over a write, changes nothing.
