@@ -32,10 +32,14 @@ impl FidelityRule {
     /// The rule of an opcode as it stands in PTX: `ex2.approx.ftz.f32`. `None`: no such instruction runs.
     #[must_use]
     pub fn of(opcode: &str) -> Option<&'static Self> {
+        Some(&FIDELITY[Self::number(opcode)?])
+    }
+
+    fn number(opcode: &str) -> Option<usize> {
         let parts: Vec<&str> = opcode.split('.').collect();
         let (mnemonic, modifiers) = parts.split_first()?;
         let has = |group: &str| group.split('|').any(|modifier| modifiers.contains(&modifier));
-        FIDELITY.iter().find(|rule| {
+        FIDELITY.iter().position(|rule| {
             rule.mnemonics.split(' ').any(|name| name == *mnemonic) && rule.modifiers.split_whitespace().all(has)
         })
     }
@@ -49,15 +53,13 @@ impl FidelityRule {
     /// Opcodes by rule, in the order of the rules; without those that have none.
     #[must_use]
     pub fn group<'o>(opcodes: impl IntoIterator<Item = &'o str>) -> Vec<(&'static Self, Vec<&'o str>)> {
-        let mut groups: BTreeMap<usize, (&'static Self, Vec<&'o str>)> = BTreeMap::new();
+        let mut groups: BTreeMap<usize, Vec<&'o str>> = BTreeMap::new();
         for opcode in opcodes {
-            if let Some(rule) = Self::of(opcode)
-                && let Some(at) = FIDELITY.iter().position(|other| std::ptr::eq(other, rule))
-            {
-                groups.entry(at).or_insert_with(|| (rule, Vec::new())).1.push(opcode);
+            if let Some(number) = Self::number(opcode) {
+                groups.entry(number).or_default().push(opcode);
             }
         }
-        groups.into_values().collect()
+        groups.into_iter().map(|(number, opcodes)| (&FIDELITY[number], opcodes)).collect()
     }
 }
 
