@@ -312,7 +312,7 @@ fn complete<M: Monitor>(context: &mut Context<'_, '_, M>, end: u64) -> Result<St
             }
         }
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            sanitiser.product_waited(context.block, number, read);
+            sanitiser.product_waited(context.launch, context.block, number, read);
         }
         warpgroup.members[member].done += 1;
     }

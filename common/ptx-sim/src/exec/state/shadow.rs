@@ -379,7 +379,7 @@ impl Shadow {
 }
 
 /// Maximum number of products that a warp remembers to have waited for.
-const MAX_PRODUCTS: usize = 1 << 10;
+const MAX_PRODUCTS: usize = 1 << 8;
 
 /// Lanes that came to a barrier before the rest of their warp.
 #[derive(Clone, Copy, Debug)]
@@ -559,7 +559,11 @@ impl WarpShadow {
     }
 
     /// Records that the warp has waited for a product whose tiles were read at that moment.
-    pub(crate) fn waited(&mut self, read: u32, now: u32) {
+    pub(crate) fn waited(&mut self, read: u32, now: u32, account: &Account<'_>) {
+        if self.products.capacity() == 0 {
+            let _ = account.take(Use::Shadow, (MAX_PRODUCTS * size_of::<[u32; 2]>()) as u64);
+            self.products.reserve_exact(MAX_PRODUCTS);
+        }
         if self.products.len() == MAX_PRODUCTS {
             self.products.pop_front();
         }

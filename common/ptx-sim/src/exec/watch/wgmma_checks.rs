@@ -272,10 +272,10 @@ impl Sanitiser {
 
     /// Records that a warp has waited for a product whose tiles were read at that moment: it knows that they were, and the other
     /// warps of its warpgroup do once they have waited themselves, or learn of it.
-    pub(crate) fn product_waited(&mut self, block: &mut Block, warp: u32, read: u32) {
+    pub(crate) fn product_waited(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, read: u32) {
         let now = self.tick();
         if let Some(shadow) = &mut block.shadow {
-            shadow.warps[warp as usize].waited(read, now);
+            shadow.warps[warp as usize].waited(read, now, &launch.account);
         }
     }
 
