@@ -166,8 +166,12 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     bounds.check_text(&options.file, &text)?;
     let case: Case = toml::from_str(&text).map_err(|error| invalid(error.to_string().trim_end().to_owned()))?;
     let folder = options.file.parent().unwrap_or(Path::new(""));
-    let device =
-        Device::new(DeviceConfig { sanitize: options.sanitize, memory_limit: bounds.memory, ..Default::default() });
+    let device = Device::new(DeviceConfig {
+        sanitize: options.sanitize,
+        strict: options.strict,
+        memory_limit: bounds.memory,
+        ..Default::default()
+    });
     let mut session = Session::new(device, load(&folder.join(&case.ptx), &[], bounds)?)?;
     for (name, memory) in &case.buffer {
         let (element, contents) =

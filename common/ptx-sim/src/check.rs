@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Check;
 use crate::json::kernel_json;
-use crate::{Bounds, Failure, load, session};
+use crate::{Bounds, Failure, fidelity, load, session};
 
 pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -33,7 +33,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Writes the supported and the refused instructions, in Markdown.
+/// Writes the supported and the refused instructions, and how true the former are, in Markdown.
 fn write_support(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Instructions that run, in their forms up to compute capability 9.0 but for those below:\n")?;
     let mut line = String::new();
@@ -51,7 +51,7 @@ fn write_support(out: &mut impl Write) -> io::Result<()> {
         let dot = if item.text.starts_with('.') { "." } else { "" };
         writeln!(out, "| `{dot}{}` | {} |", form.trim_end_matches(';'), item.reason)?;
     }
-    Ok(())
+    fidelity::write_rules(out)
 }
 
 fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {

@@ -75,6 +75,7 @@ With --json one object:
                       line; of an unsupported one each of the instructions, and its forms with their count and lines
   fault               instead of buffers and counts, if the kernel broke a rule: kind, message, kernel, file, line, block, thread, …;
                       inlined: file and line of the call in the kernel, of the call in the function called there, and so on down
+  fidelity            with --fidelity: a list: fidelity (exact, within, manual), bound, instructions, and the evidence
   findings            with --sanitize: a list of all that was found, each as a fault, with the count of its occurrences
 
 With --sanitize the kernel goes on past what it does wrong: an access that cannot be made is left out, and a load gives 0. Each
@@ -200,9 +201,15 @@ pub(crate) struct Run {
     /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
+    /// With --sanitize: also report what the PTX memory model does not guarantee, even if today's GPUs bear it
+    #[arg(long, requires = "sanitize")]
+    pub strict: bool,
     /// Count what the kernel asks of the hardware, by source line, see below; costs about half of the speed
     #[arg(long)]
     pub profile: bool,
+    /// Tell after the results which of the instructions are exact to the bit, which lie within a bound, and where that is shown
+    #[arg(long)]
+    pub fidelity: bool,
     /// The architecture whose occupancy the profile has
     #[arg(long, value_name = "ARCH", default_value = "sm_90", requires = "profile", value_parser = architecture)]
     pub arch: String,
@@ -300,6 +307,9 @@ pub(crate) struct CaseOptions {
     /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
+    /// With --sanitize: also report what the PTX memory model does not guarantee, even if today's GPUs bear it
+    #[arg(long, requires = "sanitize")]
+    pub strict: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

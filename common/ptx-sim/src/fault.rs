@@ -318,6 +318,9 @@ impl Fault {
     /// Usual cause and remedy.
     pub(crate) fn help(&self) -> &'static str {
         match &self.other {
+            Some(_) if self.kind == FaultKind::GlobalRace && self.instruction.contains(".nc.") => {
+                "read by an ordinary load what the kernel writes: no `__ldg()`, and no `const __restrict__` on the pointer"
+            }
             Some(other) if self.kind == FaultKind::GlobalRace && other.device != self.device => {
                 "the two threads are of different devices: hand over with a fence and an atomic or volatile flag of system scope \
                  (`__threadfence_system()`, `atomicAdd_system`, `st.release.sys`), or split the work into launches that events order"

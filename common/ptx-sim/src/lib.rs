@@ -100,6 +100,7 @@ pub use exec::{Asynchrony, EarlierWork, TouchedMemory};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
 pub use limits::LoadLimits;
+pub use lower::{Fidelity, FidelityRule};
 pub use memory::{DevicePtr, HEAP_BYTES, MemoryError, MemoryInfo};
 pub use module::Module;
 pub use occupancy::{Limiter, Limits, Occupancy};

@@ -3,6 +3,7 @@
 mod case;
 mod check;
 mod cli;
+mod fidelity;
 mod json;
 mod results;
 mod session;
@@ -251,9 +252,8 @@ struct Launched {
 }
 
 /// Runs the kernel and observes it.
-fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
-    let device =
-        Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, stack: options.stack, ..Default::default() });
+fn launch(options: &Launch, config: DeviceConfig, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
+    let device = Device::new(DeviceConfig { memory_limit: bounds.memory, stack: options.stack, ..config });
     let mut session = Session::new(device, load(&options.file, &options.link, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
@@ -299,8 +299,10 @@ fn watch(options: &Run) -> Option<WatchRequest> {
 
 fn run(options: &Run) -> Result<ExitCode, Failure> {
     let (bounds, roots) = (Bounds::new(&options.launch.limits), &options.launch.source_root);
-    let observe = Observe { profile: options.profile, watch: watch(options), ..Observe::default() };
-    let Launched { session, kernel, result } = launch(&options.launch, options.sanitize, bounds, &observe)?;
+    let profile = options.profile || options.fidelity;
+    let observe = Observe { profile, watch: watch(options), ..Observe::default() };
+    let config = DeviceConfig { sanitize: options.sanitize, strict: options.strict, ..Default::default() };
+    let Launched { session, kernel, result } = launch(&options.launch, config, bounds, &observe)?;
     let printed = session.device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match result {
@@ -323,7 +325,8 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                     .judge((!session.shown().any(|shown| shown == place)).then_some(place), &mut observation.findings);
                 save(file, &session.read(place))?;
             }
-            let profile = observation.profile.map(|profile| {
+            let fidelity = observation.profile.clone().filter(|_| options.fidelity);
+            let profile = observation.profile.filter(|_| options.profile).map(|profile| {
                 let residence = Residence::of(&profile, options, &kernel.info().name);
                 (profile, residence)
             });
@@ -333,6 +336,9 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 if options.sanitize {
                     object["findings"] = observation.findings.iter().map(finding_json).collect();
                 }
+                if let Some(profile) = &fidelity {
+                    object["fidelity"] = fidelity::to_json(profile);
+                }
                 let profile = profile.as_ref().map(|(profile, residence)| {
                     (profile, Map::from_iter([("occupancy".to_owned(), residence.json())]))
                 });
@@ -341,6 +347,9 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 write_results(&mut out, &session, &printed)?;
                 if let Some((profile, residence)) = profile {
                     write!(out, "{}\n{}", profile.render_from(roots, TOP_LINES), residence.text())?;
+                }
+                if let Some(profile) = &fidelity {
+                    fidelity::write(&mut out, profile)?;
                 }
             }
             out.flush()?;
@@ -451,7 +460,7 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
         ..TraceRequest::default()
     };
     let observe = Observe { trace: Some(request), ..Observe::default() };
-    let trace = match launch(&options.launch, false, bounds, &observe)?.result {
+    let trace = match launch(&options.launch, DeviceConfig::default(), bounds, &observe)?.result {
         Ok(observation) => observation.trace.unwrap_or_default(),
         Err(LaunchError::Fault(fault)) => return Err(Failure::Fault(fault, roots.clone())),
         Err(error) => return Err(Failure::Usage(error)),

@@ -268,6 +268,8 @@ pub struct Profile {
     pub unique_load_bytes: u64,
     /// Bytes of the distinct sectors that were written.
     pub unique_store_bytes: u64,
+    /// Opcodes as the PTX has them, in their order, and how often warps executed each.
+    pub opcodes: Vec<(String, u64)>,
     /// In order of files and lines.
     pub lines: Vec<LineProfile>,
 }

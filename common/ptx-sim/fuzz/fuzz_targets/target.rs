@@ -55,10 +55,13 @@ pub(super) fn exercise(source: &str) -> bool {
         ..Default::default()
     };
     run(&module, DeviceConfig { total_memory: 64 << 20, workers: 1, ..Default::default() }, plain, None);
+    let workers = random.pick(&[1, 2]);
+    let watch = random.below(4);
     let config = DeviceConfig {
         total_memory: 64 << 20,
-        workers: random.pick(&[1, 2]),
-        sanitize: random.below(4) != 0,
+        workers,
+        sanitize: watch != 0,
+        strict: watch == 3,
         memory_limit: random.pick(&[None, Some(1 << 20), Some(16 << 20), Some(128 << 20)]),
         stack: random.pick(&[None, Some(64), Some(1 << 16)]),
     };

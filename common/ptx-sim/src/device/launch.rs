@@ -337,6 +337,7 @@ impl Kernel {
             sanitised: device.memory.sanitised(),
             stack: device.stack.or(device.memory.sanitised().then_some(super::DEFAULT_STACK)),
             default_stack: device.stack.is_none(),
+            strict: device.strict,
             touches: observe.touches && device.memory.sanitised(),
             earlier: &observe.earlier,
             asynchrony: if device.memory.sanitised() { Asynchrony::Late } else { config.asynchrony },

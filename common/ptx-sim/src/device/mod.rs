@@ -30,6 +30,9 @@ pub struct DeviceConfig {
     /// Sanitises every launch: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read unwritten memory,
     /// raced, or broke another rule. Such a launch has one worker and is several times slower.
     pub sanitize: bool,
+    /// Sanitises to the letter of the PTX memory model: also reports what works on today's GPUs without being guaranteed. See the
+    /// README, "The sanitiser".
+    pub strict: bool,
     /// Maximum bytes of host memory for the whole device: modules, buffers, registers and local memory of running blocks, the
     /// sanitiser's state, traces. Beyond, an allocation fails with [`MemoryError::Limit`] and a launch ends with a fault of kind
     /// [`crate::FaultKind::MemoryLimit`]. `None`: no limit.
@@ -45,7 +48,7 @@ pub const DEFAULT_STACK: u32 = 1024;
 
 impl Default for DeviceConfig {
     fn default() -> Self {
-        Self { total_memory: 8 << 30, workers: 0, sanitize: false, memory_limit: None, stack: None }
+        Self { total_memory: 8 << 30, workers: 0, sanitize: false, strict: false, memory_limit: None, stack: None }
     }
 }
 
@@ -60,6 +63,8 @@ struct Inner {
     memory: Memory,
     workers: usize,
     stack: Option<u32>,
+    /// As [`DeviceConfig::strict`].
+    strict: bool,
     output: Mutex<String>,
     started: std::time::Instant,
     /// Textures and surfaces.
@@ -76,9 +81,14 @@ impl Device {
             workers => workers,
         };
         let inner = Inner {
-            memory: Memory::new(config.total_memory, config.sanitize, Arc::new(Ledger::new(config.memory_limit))),
+            memory: Memory::new(
+                config.total_memory,
+                config.sanitize || config.strict,
+                Arc::new(Ledger::new(config.memory_limit)),
+            ),
             workers,
             stack: config.stack,
+            strict: config.strict,
             output: Mutex::new(String::new()),
             started: std::time::Instant::now(),
             objects: Mutex::default(),

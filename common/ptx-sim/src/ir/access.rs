@@ -37,10 +37,12 @@ pub(crate) enum Base {
 }
 
 /// Part of an access in the order of memory (PTX ISA, "Memory Consistency Model"). All but `Weak` are *strong*: two of
-/// them at one place are no race. `.volatile` counts as `Relaxed`.
+/// them at one place are no race, if each reaches the other's thread ([`Scope`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Weak,
+    /// `.volatile`: as `Relaxed`, of system scope.
+    Volatile,
     Relaxed,
     Acquire,
     Release,
@@ -51,6 +53,11 @@ impl Order {
     /// Whether the access itself orders the thread's earlier work before it.
     pub(crate) fn releases(self) -> bool {
         matches!(self, Self::Release | Self::AcquireRelease)
+    }
+
+    /// Whether the access itself orders the thread's later work after it.
+    pub(crate) fn acquires(self) -> bool {
+        matches!(self, Self::Acquire | Self::AcquireRelease)
     }
 }
 
@@ -88,6 +95,8 @@ pub(crate) struct Access {
     pub scope: Scope,
     /// Whether words go to or come from 32-bit registers, all of them used and in no particular order.
     pub plain: bool,
+    /// `.nc`: a load of memory that nothing writes while the kernel runs.
+    pub read_only: bool,
 }
 
 impl Access {

@@ -27,6 +27,7 @@ use crate::limits::Allowance;
 use crate::span::Lines;
 use function::FunctionLowering;
 use module::{Module, name_of};
+pub use opcodes::fidelity::{Fidelity, FidelityRule};
 pub(crate) use opcodes::{MNEMONICS, is_instruction, knows};
 
 /// A module, lowered.

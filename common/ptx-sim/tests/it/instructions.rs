@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use instruction_cases::{ArgSpec, Case, POISON, folder};
-use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, LaunchConfig, LoadedModule, Module};
+use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fidelity, FidelityRule, LaunchConfig, LoadedModule, Module};
 
 /// Upper bound for a case; a kernel that hangs is a failure, not a wait.
 const BUDGET: u64 = 1_000_000;
@@ -126,6 +126,26 @@ fn forms() -> BTreeSet<String> {
         }
     }
     forms
+}
+
+/// Of each rule of fidelity: its files are there, try the mnemonics that it names, and state its bound.
+#[test]
+fn the_evidence_of_fidelity_is_there() {
+    let texts = instruction_cases::texts(&instruction_cases::folder()).unwrap();
+    for rule in FidelityRule::all().iter().filter(|rule| rule.fidelity != Fidelity::Manual) {
+        let evidence: Vec<&str> = rule.evidence.split(' ').collect();
+        let files: Vec<&str> =
+            texts.iter().filter(|(stem, _)| evidence.contains(&stem.as_str())).map(|(_, text)| text.as_str()).collect();
+        assert_eq!(files.len(), evidence.len(), "a file of {} is missing", rule.evidence);
+        for name in rule.mnemonics.split(' ') {
+            let forms = [format!("{name}."), format!("{name};")];
+            assert!(files.iter().any(|text| forms.iter().any(|form| text.contains(form))), "{name}: {}", rule.evidence);
+        }
+        if let Fidelity::Within(bound) = rule.fidelity {
+            let states = |text: &&str| text.lines().any(|line| line == format!("//! within: {bound}"));
+            assert!(files.iter().all(states), "{bound}: {}", rule.evidence);
+        }
+    }
 }
 
 /// Minimum contents of the corpus: a mnemonic, and modifiers that must occur with it (in any order, in one form).

@@ -1,6 +1,7 @@
 //! Integration tests, in one binary: a second one would be linked and built by everyone.
 #![allow(clippy::unwrap_used)]
 
+mod as_found;
 mod asynchrony;
 mod attacks;
 mod bulk;

@@ -411,7 +411,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Op::Fence { scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if let Some(sanitiser) = monitor.sanitiser() {
-                    sanitiser.fenced(launch, block, *scope);
+                    sanitiser.fenced(launch, block, warp.number, active, *scope);
                 }
             }
             Op::Cvta { d, a, wide, delta } => {

@@ -106,7 +106,8 @@ fn seen_in_order<M: Monitor>(
             return false;
         }
         let at = context.at();
-        let access = InOrder { lane: start, lanes, mask: here, offset, count, same, write, fresh };
+        let read_only = access.read_only;
+        let access = InOrder { lane: start, lanes, mask: here, offset, count, same, write, read_only, fresh };
         if !context.monitor.sanitiser().is_some_and(|sanitiser| sanitiser.pass(context.block, at, place, &access)) {
             return false;
         }
@@ -154,7 +155,8 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
     let addresses = addresses(rows, context.frame_local(), &access.address);
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
-    let reach = Reach { order: access.order, scope: access.scope, ..Reach::new(Kind::Read, total) };
+    let Access { order, scope, read_only, .. } = *access;
+    let reach = Reach { order, scope, read_only, ..Reach::new(Kind::Read, total) };
     if access.used != u32::MAX {
         return load_used(context, rows, access, mask, (&addresses, reach));
     }
@@ -289,7 +291,7 @@ fn store_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &
 
 #[inline(always)]
 fn fence(order: Order) {
-    if !matches!(order, Order::Weak | Order::Relaxed) {
+    if order.acquires() || order.releases() {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 }

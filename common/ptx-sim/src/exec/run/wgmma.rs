@@ -195,7 +195,7 @@ pub(crate) fn issue<M: Monitor>(
             }
             let frames = [frame; WARPS as usize];
             let reach = context.launch.sanitised.then(|| Reach::new(op, a, b));
-            let product = Product { pc, warp: number, reach, a, b, accumulate, frames, tiles: None };
+            let product = Product { pc, warp: number, reach, a, b, accumulate, frames, read: 0, tiles: None };
             warpgroup.products.push_back(product);
             context.block.wgmmas.unread += 1;
             context.block.arrival_bytes += bytes_of(context.launch, pc).unwrap_or(0);
@@ -298,6 +298,7 @@ fn complete<M: Monitor>(context: &mut Context<'_, '_, M>, end: u64) -> Result<St
     while warpgroup.members[member].done < end {
         let at = warpgroup.members[member].done;
         let Some(product) = warpgroup.product(at) else { break };
+        let read = product.read;
         match multiply(context, product, member) {
             Ok(d) => {
                 let of_first = context.warp.frame_rows(Frame::default());
@@ -309,6 +310,9 @@ fn complete<M: Monitor>(context: &mut Context<'_, '_, M>, end: u64) -> Result<St
                 result = Err(problem);
                 break;
             }
+        }
+        if let Some(sanitiser) = context.monitor.sanitiser() {
+            sanitiser.product_waited(context.launch, context.block, number, read);
         }
         warpgroup.members[member].done += 1;
     }
@@ -338,7 +342,7 @@ fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Produc
     let Context { monitor, launch, block, warp, .. } = context;
     if let Some(sanitiser) = monitor.sanitiser() {
         let ranges = product.reach.iter().flat_map(Reach::all).flatten().copied();
-        sanitiser.product_read(launch, block, (warp.number / WARPS, product.pc), ranges);
+        product.read = sanitiser.product_read(launch, block, (warp.number / WARPS, product.pc), ranges);
     }
 }
 

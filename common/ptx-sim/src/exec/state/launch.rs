@@ -58,6 +58,8 @@ pub(crate) struct Launch<'a> {
     /// Bytes of each thread's stack that recursive calls may take, and whether that is the driver's default.
     pub stack: Option<u32>,
     pub default_stack: bool,
+    /// Whether it goes by the letter of the memory model.
+    pub strict: bool,
     /// Whether the sanitiser also records which bytes are accessed.
     pub touches: bool,
     /// Work before the launch that is not ordered before all of its devices.
@@ -382,18 +384,28 @@ impl Launch<'_> {
         let shown = chain.get(function).and_then(|lines| lines.get(at)).copied();
         let innermost = chain.first().and_then(|lines| lines.first());
         let inlined_from = innermost.filter(|_| at != 0).map(|(path, line, _)| ((*path).to_owned(), *line));
-        // An instruction may take several lines: up to its semicolon.
-        let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
-        let instruction = text.find(';').map_or(text, |end| &text[..=end]);
         Site {
             line: shown.map(|(_, line, _)| line),
             column: shown.map_or(0, |(.., column)| column),
             file: shown.map(|(path, ..)| path.to_owned()),
             inlined_from,
             ptx_line: place.ptx_line,
-            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            instruction: self.instruction(&place).split_whitespace().collect::<Vec<_>>().join(" "),
             text: None,
         }
+    }
+
+    /// The text of an instruction, up to its semicolon: it may take several lines.
+    fn instruction(&self, place: &CodePlace) -> &str {
+        let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
+        text.find(';').map_or(text, |end| &text[..=end])
+    }
+
+    /// The opcode of an instruction, with its modifiers.
+    pub(crate) fn opcode(&self, pc: usize) -> String {
+        let place = self.program.places.get(pc).copied().unwrap_or_default();
+        let words = self.instruction(&place).split(|c: char| c.is_whitespace() || c == ';');
+        words.filter(|word| !word.is_empty() && !word.starts_with('@')).map(str::to_owned).next().unwrap_or_default()
     }
 
     /// A fault of the launch as a whole: at the kernel's first instruction.

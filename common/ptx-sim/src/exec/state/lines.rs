@@ -77,6 +77,11 @@ impl Line {
         self.writes.is_past(shadow, number, since)
     }
 
+    /// Whether anything has been written since.
+    pub(crate) fn has_writes(&self, since: u32) -> bool {
+        self.writes.moment > since
+    }
+
     /// Whether the last write of each word of the run is by the thread that accesses it now.
     #[inline(always)]
     pub(crate) fn is_own(&self, run: Run) -> bool {

@@ -56,6 +56,8 @@ pub(crate) struct Reach<'v> {
     pub after: u64,
     /// Whether it acquires nothing from earlier writers.
     pub blind: bool,
+    /// Whether it is a load of what nothing writes while the kernel runs.
+    pub read_only: bool,
     /// Values to write; set for stores.
     pub values: Option<Values<'v>>,
 }
@@ -71,6 +73,7 @@ impl Reach<'_> {
             align: bytes,
             after: 0,
             blind: false,
+            read_only: false,
             values: None,
         }
     }
@@ -123,6 +126,8 @@ pub(crate) struct InOrder {
     /// Whether all lanes access one place; otherwise each the next word.
     pub same: bool,
     pub write: bool,
+    /// As [`Reach::read_only`].
+    pub read_only: bool,
     /// Whether it is the first of its instruction.
     pub fresh: bool,
 }

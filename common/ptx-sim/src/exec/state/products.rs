@@ -65,6 +65,8 @@ pub(crate) struct Product {
     pub(crate) accumulate: bool,
     /// Frame of each warp's registers.
     pub(crate) frames: [Frame; WARPS as usize],
+    /// The moment when the tiles were read, to a sanitiser.
+    pub(crate) read: u32,
     /// A and B from shared memory, once they have been read.
     pub(crate) tiles: Option<(Option<Dense>, Dense)>,
 }

@@ -1,7 +1,7 @@
 //! State of a sanitiser for a block: the last accesses to each of its cells, and the knowledge that its threads have of
 //! each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::clock::SharedClock;
 use super::handover::{Acquired, Fences, Handover};
@@ -46,7 +46,10 @@ pub(crate) const PRODUCT: u32 = 32;
 /// Strong for all devices, not only its own.
 pub(crate) const SYSTEM: u32 = 64;
 
-pub(crate) const FLAGS: u32 = 7;
+/// Strong for the threads of its own block only.
+pub(crate) const BLOCK_SCOPE: u32 = 128;
+
+pub(crate) const FLAGS: u32 = 8;
 
 /// Bytes of a page, in powers of two.
 const PAGE: u32 = 14;
@@ -341,6 +344,12 @@ impl Shadow {
         passes
     }
 
+    /// Whether something has been written since the shadow began in the lines of these bytes, whose pages have been touched.
+    pub(crate) fn has_writes(&mut self, offset: u64, bytes: u64) -> bool {
+        let since = self.since;
+        (offset >> LINE..=(offset + bytes - 1) >> LINE).any(|line| self.entry(line).line.has_writes(since))
+    }
+
     /// Records that cells from `offset` on have been accessed.
     #[inline(always)]
     pub(crate) fn note(&mut self, offset: u64, flags: u32, now: u32, number: u32) {
@@ -372,6 +381,9 @@ impl Shadow {
     }
 }
 
+/// Maximum number of products that a warp remembers to have waited for.
+const MAX_PRODUCTS: usize = 1 << 8;
+
 /// Lanes that came to a barrier before the rest of their warp.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
@@ -392,10 +404,14 @@ pub(crate) struct WarpShadow {
     pub(crate) mates: Vec<[u32; 32]>,
     /// Acquired knowledge of each lane; empty before the first acquire.
     pub(crate) acquired: Vec<Acquired>,
+    /// Knowledge behind values that each lane has read but not acquired: its next fence does. Only if a sanitiser is strict.
+    pub(crate) seen: Vec<Acquired>,
     /// Arrivals at barriers that are not yet full.
     pub(crate) arrivals: Vec<Arrival>,
     /// For each lane, its last `fence.proxy.async`.
     pub(crate) proxied: [u32; 32],
+    /// Products of its warpgroup that it has waited for, in order: the moment when their tiles were read, and that of its wait.
+    pub(crate) products: VecDeque<[u32; 2]>,
     /// For each lane that has exited, the block's [base](BlockShadow::base) then; empty until one exits.
     exits: Vec<u32>,
 }
@@ -515,12 +531,19 @@ impl BlockShadow {
     }
 
     pub(crate) fn acquired(&mut self, warp: u32, lane: usize, account: &Account<'_>) -> &mut Acquired {
-        let acquired = &mut self.warps[warp as usize].acquired;
-        if acquired.is_empty() {
-            fill(acquired, Acquired::default(), 32, account);
-        }
-        &mut acquired[lane]
+        of_lane(&mut self.warps[warp as usize].acquired, lane, account)
     }
+
+    pub(crate) fn seen(&mut self, warp: u32, lane: usize, account: &Account<'_>) -> &mut Acquired {
+        of_lane(&mut self.warps[warp as usize].seen, lane, account)
+    }
+}
+
+fn of_lane<'a>(lanes: &'a mut Vec<Acquired>, lane: usize, account: &Account<'_>) -> &'a mut Acquired {
+    if lanes.is_empty() {
+        fill(lanes, Acquired::default(), 32, account);
+    }
+    &mut lanes[lane]
 }
 
 /// Fills an empty vector, which is charged to the account the first time. Where the host has no room for it the launch ends
@@ -539,12 +562,37 @@ impl WarpShadow {
         self.mates.get(lane).copied().unwrap_or([self.met; 32])
     }
 
+    /// Records that the warp has waited for a product whose tiles were read at that moment.
+    pub(crate) fn waited(&mut self, read: u32, now: u32, account: &Account<'_>) {
+        if self.products.capacity() == 0 {
+            let _ = account.take(Use::Shadow, (MAX_PRODUCTS * size_of::<[u32; 2]>()) as u64);
+            self.products.reserve_exact(MAX_PRODUCTS);
+        }
+        if self.products.len() == MAX_PRODUCTS {
+            self.products.pop_front();
+        }
+        self.products.push_back([read, now]);
+    }
+
+    /// The moment when the warp waited for the product whose tiles were read at `read`, if it has; the earliest possible one for a
+    /// product that is no longer remembered.
+    pub(crate) fn waited_for(&self, read: u32) -> Option<u32> {
+        let at = self.products.partition_point(|[other, _]| *other < read);
+        match self.products.get(at) {
+            Some(&[other, wait]) if other == read => Some(wait),
+            Some(_) if at == 0 && self.products.len() == MAX_PRODUCTS => Some(read),
+            _ => None,
+        }
+    }
+
     /// Forgets all but keeps the memory.
     fn reset(&mut self) {
         self.forget_mates();
         self.acquired.clear();
+        self.seen.clear();
         self.arrivals.clear();
         self.proxied = [0; 32];
+        self.products.clear();
         self.exits.clear();
     }
 

@@ -8,7 +8,9 @@ use crate::exec::state::handover::Handover;
 use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{InOrder, Kind, Place, Visit};
 use crate::exec::state::problem::{Earlier, Problem};
-use crate::exec::state::shadow::{ASYNC, BlockShadow, Cell, FLAGS, NO_RECORD, PENDING, READ, Record, Shadow, WRITE};
+use crate::exec::state::shadow::{
+    ASYNC, BlockShadow, Cell, FLAGS, NO_RECORD, PENDING, PRODUCT, READ, Record, Shadow, WRITE,
+};
 use crate::exec::state::transfers::{Completes, Far, Issuer, Transfer};
 use crate::fault::{ASYNCHRONOUS_COPY, FaultKind};
 use crate::lanes::lanes;
@@ -295,7 +297,7 @@ impl Sanitiser {
                 let race = cell.iter().copied().find(|with| {
                     (writes || with[2] & WRITE != 0)
                         && !shadow.is_past(*with, since)
-                        && with[0] != me
+                        && (with[0] != me || with[2] & PRODUCT != 0)
                         && !self.happens_before(shadow, *with, by.warp, by.lane)
                 });
                 if let Some(with) = race {
@@ -362,7 +364,7 @@ impl Sanitiser {
                     *word |= bits_of(16) << (at % 64);
                 }
             }
-            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, barrier), true, account);
+            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, barrier), [self.now; 3], account);
         }
         if let Some(allocation) = transfer.allocation(launch)
             && let Some(index) = self.global.index(allocation, account)

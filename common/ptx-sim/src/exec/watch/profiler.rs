@@ -512,12 +512,18 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_war
     let mut lines: BTreeMap<(Option<u64>, &str, u32), LineProfile> = BTreeMap::new();
     let mut all = LineProfile::default();
     let mut mentions = Mentions::default();
+    let mut opcodes: BTreeMap<String, u64> = BTreeMap::new();
+    let mut instruction = u32::MAX;
     for (pc, mut counters) in counters.into_iter().enumerate().filter(|(_, counters)| counters.warp_instructions != 0) {
         if counters.global_atomic_requests != 0 && is_reduction(launch, pc, &mut mentions) {
             counters.global_reduction_requests = std::mem::take(&mut counters.global_atomic_requests);
             counters.global_reduction_sectors = std::mem::take(&mut counters.global_atomic_sectors);
         }
         let place = &program.places[pc];
+        // An instruction may have become several operations, one after another.
+        if std::mem::replace(&mut instruction, place.ptx_at) != place.ptx_at {
+            *opcodes.entry(launch.opcode(pc)).or_default() += counters.warp_instructions;
+        }
         let (file, line) = line_of(place).map_or((None, place.ptx_line), |(file, line)| (Some(file), line));
         let path = file.and_then(|file| program.files.get(&file)).map_or_else(|| launch.file_of(pc), String::as_str);
         let of_line = lines.entry((file, path, line)).or_insert_with(|| LineProfile {
@@ -544,6 +550,7 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>, longest_war
         longest_warp,
         unique_load_bytes: unique[0],
         unique_store_bytes: unique[1],
+        opcodes: opcodes.into_iter().collect(),
         lines: lines.into_values().collect(),
     }
 }

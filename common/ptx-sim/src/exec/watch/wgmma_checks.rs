@@ -249,16 +249,16 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// Records that a product of a warpgroup has read its tiles, which are these ranges.
+    /// Records that a product of a warpgroup has read its tiles, which are these ranges. Returns the moment.
     pub(crate) fn product_read(
         &mut self,
         launch: &Launch<'_>,
         block: &mut Block,
         (group, pc): (u32, usize),
         ranges: impl Iterator<Item = [u64; 2]>,
-    ) {
+    ) -> u32 {
         let now = self.tick();
-        let Some(mut shadow) = block.shadow.take() else { return };
+        let Some(mut shadow) = block.shadow.take() else { return now };
         shadow.begin(now);
         let record = [shadow.thread(4 * group, 0), now, (pc as u32) << FLAGS | PRODUCT | READ];
         let mut memory = std::mem::take(&mut shadow.memory);
@@ -267,6 +267,16 @@ impl Sanitiser {
         }
         shadow.memory = memory;
         block.shadow = Some(shadow);
+        now
+    }
+
+    /// Records that a warp has waited for a product whose tiles were read at that moment: it knows that they were, and the other
+    /// warps of its warpgroup do once they have waited themselves, or learn of it.
+    pub(crate) fn product_waited(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, read: u32) {
+        let now = self.tick();
+        if let Some(shadow) = &mut block.shadow {
+            shadow.warps[warp as usize].waited(read, now, &launch.account);
+        }
     }
 
     /// Checks a bulk copy to shared memory while products have yet to read their tiles.

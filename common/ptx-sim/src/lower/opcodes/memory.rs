@@ -28,7 +28,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             m.ignore(&["async::global", "async::shared::cta", "async::shared::cluster"]);
             m.ignore(&["global", "shared::cta", "shared::cluster"]);
         }
-        let scope = if initialised { Scope::Block } else { m.scope(Scope::Block) };
+        // `fence.mbarrier_init` is for the cluster, which counts as the device.
+        let scope = if initialised { Scope::Device } else { m.scope(Scope::Block) };
         m.ignore(&["cta", "cluster", "gpu", "gl", "sys"]);
         // Every access goes to one memory: between proxies there is nothing to order, but a sanitiser looks for the fence.
         if proxy && !ordered {
@@ -59,6 +60,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         check_order(m, load)?;
         let scope = m.scope(Scope::Device);
         let order = m.order();
+        let read_only = m.flag("nc");
         let space = m.space().unwrap_or(MemSpace::Generic);
         let param = space == MemSpace::Param;
         m.ignore_hints();
@@ -104,6 +106,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 order,
                 scope,
                 plain: false,
+                read_only,
             });
         }
         let address = self.address(address, space)?;
@@ -165,6 +168,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             order,
             scope,
             plain: ty.size() == 4 && !wide && order == Order::Weak && self.used == u32::MAX,
+            read_only,
         })
     }
 

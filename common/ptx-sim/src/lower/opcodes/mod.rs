@@ -14,6 +14,7 @@ mod compare;
 mod control;
 mod convert;
 mod emit;
+pub(crate) mod fidelity;
 mod float;
 mod integer;
 mod matrix;

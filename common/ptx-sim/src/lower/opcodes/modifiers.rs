@@ -82,7 +82,8 @@ impl<'a> Modifiers<'a> {
                 "acquire" => Order::Acquire,
                 "release" => Order::Release,
                 "acq_rel" => Order::AcquireRelease,
-                "relaxed" | "volatile" => Order::Relaxed,
+                "relaxed" => Order::Relaxed,
+                "volatile" => Order::Volatile,
                 _ => return None,
             })
         });

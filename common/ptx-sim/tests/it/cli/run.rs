@@ -225,3 +225,21 @@ fn struct_arguments_come_from_files() {
     let two = write("two.bin", &[5u32, 6].map(u32::to_le_bytes).concat());
     prints(&format!("run {ptx} struct:u32:@{two}/u32:7 out:u32:1"), "12\n");
 }
+
+#[test]
+fn fidelity_names_the_instructions_that_ran_and_the_evidence() {
+    const ADDS: &str = "run features.ptx --kernel adds --fidelity --block 2 in:f32:1,2 in:f32:3,4 out:f32:2 u32:2";
+    let (status, stdout, stderr) = ptx_sim(ADDS);
+    assert_eq!((status, stderr.as_str()), (0, ""));
+    let sums = "4,6\nfidelity of `adds` to hardware\n";
+    assert!(stdout.starts_with(sums) && stdout.contains("  exact: add.f32"), "{stdout}");
+    let object = json_of(&format!("{ADDS} --json"));
+    let of_sums =
+        object["fidelity"].as_array().unwrap().iter().find(|rule| rule["instructions"].to_string().contains("add.f32"));
+    assert_eq!(
+        of_sums.map(|rule| (&rule["fidelity"], &rule["bound"])),
+        Some((&json!("exact"), &Value::Null)),
+        "{object}"
+    );
+    assert!(of_sums.unwrap()["evidence"].as_str().unwrap().contains("f32_add"), "{object}");
+}

@@ -91,3 +91,14 @@ fn the_sanitiser_ends_what_never_ends() {
         "{stderr}"
     );
 }
+
+#[test]
+fn a_strict_sanitiser_reports_more() {
+    const POLL: &str =
+        "run wild.ptx --kernel warp_sum_volatile --block 32 --sanitize inout:s32:1 inout:s32:1 inout:s32:1 out:s32:1";
+    let args = POLL.replacen("inout:s32:1", &format!("in:s32:{}", ["1"; 32].join(",")), 1);
+    prints(&args, "1\n1\n32\n");
+    let (status, _, stderr) = ptx_sim(&format!("{args} --strict"));
+    assert!(status == 1 && stderr.contains("error[shared-race]") && stderr.contains("__syncwarp()"), "{stderr}");
+    assert_eq!(ptx_sim(&args.replace("--sanitize", "--strict")).0, 2, "it says how to sanitise, not whether");
+}

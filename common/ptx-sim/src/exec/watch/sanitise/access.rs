@@ -229,7 +229,11 @@ impl Sanitiser {
         const KINDS: u32 = STRONG | PENDING | WRITE | READ;
         let at = visit.at;
         let reader = match visit.reach.kind {
-            Kind::Read if visit.reach.order == Order::Weak && with[2] & KINDS == STRONG | WRITE | READ => {
+            Kind::Read
+                if visit.reach.order == Order::Weak
+                    && !visit.reach.read_only
+                    && with[2] & KINDS == STRONG | WRITE | READ =>
+            {
                 shadow.thread(at.warp, lane)
             }
             Kind::Atomic if visit.reach.order != Order::Weak && with[2] & KINDS == READ => with[0],
@@ -264,7 +268,7 @@ impl Sanitiser {
         if access.fresh {
             self.tick();
         }
-        let InOrder { offset, count, same, lane, lanes, mask, write, .. } = *access;
+        let InOrder { offset, count, same, lane, lanes, mask, write, read_only, .. } = *access;
         let number = block.number as u32;
         if block.transfers.len() != 0 && block.transfers.iter().any(|transfer| transfer.may_meet(&place, access)) {
             return false;
@@ -308,7 +312,9 @@ impl Sanitiser {
                 let account = &at.launch.account;
                 let Some(index) = self.global.index(allocation, account) else { return false };
                 let memory = &mut self.global.all[index];
-                let passed = memory.touch(offset, bytes, account) && look(memory, shadow);
+                let passed = memory.touch(offset, bytes, account)
+                    && !(read_only && memory.has_writes(offset, bytes))
+                    && look(memory, shadow);
                 if passed && write {
                     for_words(range, |word, bits| written.set_word(word, bits));
                 }

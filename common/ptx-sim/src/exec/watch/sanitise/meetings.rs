@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::races::widest;
 use super::shadows::bits_of;
 use super::{DOUBTFUL_BYTES, Sanitiser};
 use crate::exec::state::block::Block;
@@ -69,32 +70,33 @@ impl Sanitiser {
         }
     }
 
-    /// Records that the lane has read others' writes there.
+    /// Records that the lane has read others' writes there. If that does not acquire them, a fence will.
     pub(super) fn take_over(
         &mut self,
         shadow: &mut BlockShadow,
         warp: u32,
         lane: usize,
         place: Handover,
+        acquires: bool,
         account: &Account<'_>,
     ) {
         let group = [shadow.number(), shadow.device];
         if self.handovers.has_room(account) {
-            self.handovers.take_over(place, group, shadow.acquired(warp, lane, account));
+            let to = if acquires { shadow.acquired(warp, lane, account) } else { shadow.seen(warp, lane, account) };
+            self.handovers.take_over(place, group, to);
         }
     }
 
-    /// Hands over the lane's earlier work, as far as a fence followed it (`ordered`: needs none).
+    /// Hands over the lane's earlier work, up to the fences.
     pub(crate) fn hand_over(
         &mut self,
         shadow: &mut BlockShadow,
         warp: u32,
         lane: usize,
         place: Handover,
-        ordered: bool,
+        fences: Fences,
         account: &Account<'_>,
     ) {
-        let fences = if ordered { [self.now; 3] } else { shadow.fences };
         if fences == [0; 3] {
             return;
         }
@@ -157,7 +159,7 @@ impl Sanitiser {
         self.tick();
         let number = block.number;
         if let Some(mut shadow) = block.shadow.take() {
-            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, at), true, &launch.account);
+            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, at), [self.now; 3], &launch.account);
             block.shadow = Some(shadow);
         }
     }
@@ -210,15 +212,23 @@ impl Sanitiser {
         }
     }
 
-    /// Records a fence of a thread of the block.
-    pub(crate) fn fenced(&mut self, launch: &Launch<'_>, block: &mut Block, scope: Scope) {
+    /// Records a fence of lanes of a warp.
+    pub(crate) fn fenced(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, mask: u32, scope: Scope) {
         let now = self.now;
         self.tick();
-        if let Some(shadow) = &mut block.shadow {
-            shadow.begin(self.now);
-            // One device is all there is, unless several run the launch.
-            let scope = if scope == Scope::Device && !launch.is_joint() { Scope::System } else { scope };
-            shadow.fences[..=scope as usize].fill(now);
+        let Some(shadow) = &mut block.shadow else { return };
+        shadow.begin(self.now);
+        shadow.fences[..=widest(launch, scope) as usize].fill(now);
+        if shadow.warps[warp as usize].seen.is_empty() {
+            return;
+        }
+        for lane in lanes(mask) {
+            let seen = std::mem::take(shadow.seen(warp, lane, &launch.account));
+            if seen.clock.is_some() {
+                let mut all = shadow.acquired(warp, lane, &launch.account).clock.take();
+                join(&mut all, &seen.clock, self.handovers.limit());
+                *shadow.acquired(warp, lane, &launch.account) = Acquired::of(all);
+            }
         }
     }
 
@@ -325,7 +335,7 @@ impl Sanitiser {
     pub(crate) fn cluster_waited(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, mask: u32) {
         let Some(mut shadow) = block.shadow.take() else { return };
         for lane in lanes(mask) {
-            self.take_over(&mut shadow, warp, lane, Handover::Cluster(block.cluster), &launch.account);
+            self.take_over(&mut shadow, warp, lane, Handover::Cluster(block.cluster), true, &launch.account);
         }
         block.shadow = Some(shadow);
     }

@@ -20,7 +20,12 @@
 //!   later. A fence after the read is not required, and any fence of the block since the access counts: NVIDIA's own
 //!   examples rely on less, and a correct kernel must not be blamed.
 //!
-//! Two strong accesses never race, nor do writes of the value that is already there: hardware leaves one of the values.
+//! Two strong accesses of threads in each other's scope never race ("morally strong"), nor do writes of the value that is already
+//! there: hardware leaves one of the values. What a release hands over goes no further than the scopes of its fence and its write.
+//!
+//! # To the letter
+//! A strict sanitiser takes the model at its word: a strong read that is no `.acquire` acquires at the thread's next fence only,
+//! writes of equal values race, and `.volatile` orders nothing among the lanes of a warp.
 
 mod access;
 mod last;
@@ -90,6 +95,8 @@ pub(crate) struct Sanitiser {
     pub(crate) now: u32,
     pub(crate) global: Shadows,
     handovers: Handovers,
+    /// Whether it goes by the letter of the memory model.
+    pub(crate) strict: bool,
     /// Whether some instruction of the module compares and swaps.
     swaps: bool,
     /// Races of a thread's plain read with atomics, by thread and place: none if its next access there is a compare-and-swap.
@@ -123,6 +130,7 @@ impl Sanitiser {
             now: 1,
             global: Shadows::default(),
             handovers: Handovers::new(blocks.min(MAX_BEGUN as u64) * u64::from(launch.threads())),
+            strict: launch.strict,
             swaps: code.iter().any(|inst| is_swap(&inst.op)),
             doubtful: BTreeMap::new(),
             undefined: Undefined::default(),

@@ -2,16 +2,49 @@
 
 use super::access::is_swap;
 use super::{DOUBTFUL_BYTES, Sanitiser, access_name};
-use crate::exec::state::handover::Handover;
-use crate::exec::state::launch::At;
+use crate::exec::state::handover::{Acquired, Fences, Handover};
+use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{Kind, Place, Visit};
 use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::shadow::*;
 use crate::fault::{ASYNCHRONOUS_COPY, FaultKind};
-use crate::ir::{CLUSTER_RANK, Op, Order, Scope};
+use crate::ir::{CLUSTER_RANK, MbarrierOp, Op, Order, Scope};
 use crate::lanes::{lanes, lanes_where};
 use crate::limits::Use;
 use crate::memory::Allocation;
+
+const READ_ONLY: &str = "PTX ISA, \"ld.global.nc\": its cache is not kept coherent with writes, not even by a barrier";
+
+const SCOPE: &str = "PTX ISA, \"Morally strong operations\": the scope of each names the other's thread; `.gpu` is the one of \
+                     `atomicAdd` and `cuda::thread_scope_device`, `.cta` that of `atomicAdd_block` and `cuda::thread_scope_block`";
+
+const INITIALISATION: &str = "that write initialises an mbarrier: before another thread uses the object stands a barrier of both (for another \
+                              block of the cluster a fence.mbarrier_init, and the cluster's barrier)";
+
+/// The part of the memory model that a strict sanitiser alone insists on, if the race may be due to it.
+fn letter(visit: &Visit<'_>, shadow: &BlockShadow, with: Record) -> Option<&'static str> {
+    if visit.reach.order == Order::Volatile && with[2] & STRONG != 0 {
+        return Some("`volatile` does not order what lanes of a warp do: put a `__syncwarp()` between the two");
+    }
+    let block = shadow.block_of(with[0]);
+    let knows =
+        |seen: &Acquired| seen.clock.as_ref().is_some_and(|clock| clock.covers(with[0] - 1, block, with[1], false));
+    shadow.warps.iter().flat_map(|warp| &warp.seen).any(knows).then_some(
+        "a poll that is not `.acquire` (`volatile`, `.relaxed`) orders nothing before the thread's next fence: put a \
+         `__threadfence()` after it; a barrier is none",
+    )
+}
+
+/// The scope as it counts in the launch: without other devices, that of a device is that of the system.
+pub(super) fn widest(launch: &Launch<'_>, scope: Scope) -> Scope {
+    if scope == Scope::Device && !launch.is_joint() { Scope::System } else { scope }
+}
+
+/// The fences that count for an access of that scope.
+fn within(scope: Scope, mut fences: Fences) -> Fences {
+    fences[scope as usize + 1..].fill(0);
+    fences
+}
 
 impl Sanitiser {
     /// Returns the lanes that race with an earlier access, and that access. Enters the access into the shadow.
@@ -44,6 +77,7 @@ impl Sanitiser {
         let (reads, writes) = (reach.reads(), reach.writes());
         let flags = if strong { STRONG } else { 0 }
             | if strong && reach.scope == Scope::System { SYSTEM } else { 0 }
+            | if strong && reach.scope == Scope::Block { BLOCK_SCOPE } else { 0 }
             | if reach.kind == Kind::Copy { PENDING } else { 0 }
             | if reads { READ } else { 0 }
             | if writes { WRITE } else { 0 };
@@ -60,25 +94,43 @@ impl Sanitiser {
             }
         }
         let first_thread = (shadow.first as u32).wrapping_add(warp * 32 + 1);
-        // Strong accesses of two devices are so for each other only if both are for the system.
+        // Strong accesses are so for each other only if the scope of each includes the other's thread.
         let of_device = |thread: u32| launch.device_of_number(u64::from(thread - 1) / u64::from(launch.threads()));
         let device = shadow.device;
-        let together =
-            |with: Record| !launch.is_joint() || flags & with[2] & SYSTEM != 0 || of_device(with[0]) == device;
+        let in_scope = |with: Record| match (flags | with[2]) & BLOCK_SCOPE {
+            0 => !launch.is_joint() || flags & with[2] & SYSTEM != 0 || of_device(with[0]) == device,
+            _ => (with[0] - 1) / launch.threads() == number,
+        };
+        let is_volatile = |pc: usize| {
+            let op = &launch.program.code[pc].op;
+            matches!(op, Op::Load(access) | Op::Store(access) if access.order == Order::Volatile)
+        };
+        // Lanes of a warp have no order of their own that `.volatile` could keep.
+        let is_loose = self.strict && is_volatile(pc) && matches!(place(start), Handover::Shared(..));
+        let is_mate =
+            |with: Record| with[0].wrapping_sub(first_thread) < 32 && is_volatile((with[2] >> FLAGS) as usize);
+        let together = |with: Record| in_scope(with) && !(is_loose && is_mate(with));
+        // What the place hands over says nothing of the write there that another block's scope leaves out, and a wait must not come
+        // before its mbarrier's initialisation, of which it learns only if it comes after.
+        let is_late = reach.scope == Scope::Block || matches!(launch.program.code[pc].op, Op::Mbarrier(_));
         for lane in lanes(mask) {
             let me = first_thread.wrapping_add(lane as u32);
             let record = [me, self.now, (pc as u32) << FLAGS | flags];
-            if strong && reads && !reach.blind {
-                self.take_over(shadow, warp, lane, place(offsets[lane]), &launch.account);
+            let acquires = !self.strict || reach.order.acquires();
+            if strong && reads && !reach.blind && !is_late {
+                self.take_over(shadow, warp, lane, place(offsets[lane]), acquires, &launch.account);
             }
             let mut race = None;
             for cell in memory.opened(offsets[lane], reach.bytes) {
                 let conflicts = |with: Record| {
                     !shadow.is_past(with, since)
-                        && (with[0] != me || with[2] & PENDING != 0)
+                        && (with[0] != me || with[2] & (PENDING | PRODUCT) != 0)
                         && !(strong && with[2] & STRONG != 0 && together(with))
                         && !self.happens_before(shadow, with, warp, lane)
                 };
+                if reach.read_only && cell[0][2] & WRITE != 0 && cell[0][1] > since {
+                    race = race.or(Some(cell[0]));
+                }
                 if race.is_none() {
                     race = cell.iter().copied().find(|other| (writes || other[2] & WRITE != 0) && conflicts(*other));
                 }
@@ -108,9 +160,13 @@ impl Sanitiser {
                     }
                 }
             }
+            if strong && reads && !reach.blind && is_late && (race.is_none() || reach.scope != Scope::Block) {
+                self.take_over(shadow, warp, lane, place(offsets[lane]), acquires, &launch.account);
+            }
             if let Some(with) = race {
                 // A write of what is there already, over a write, changes nothing.
-                let same = with[2] & (WRITE | READ | PENDING) == WRITE
+                let same = !self.strict
+                    && with[2] & (WRITE | READ | PENDING) == WRITE
                     && reach.kind == Kind::Write
                     && reach.values.is_some_and(|values| {
                         let value = values(lane);
@@ -128,8 +184,9 @@ impl Sanitiser {
             }
             memory.note(offsets[lane], flags, self.now, number);
             if strong && writes {
-                let ordered = reach.order.releases();
-                self.hand_over(shadow, warp, lane, place(offsets[lane]), ordered, &launch.account);
+                let moments = if reach.order.releases() { [self.now; 3] } else { shadow.fences };
+                let fences = within(widest(launch, reach.scope), moments);
+                self.hand_over(shadow, warp, lane, place(offsets[lane]), fences, &launch.account);
             }
         }
         found
@@ -142,11 +199,21 @@ impl Sanitiser {
             return false; // no thread knows of a copy that is under way
         }
         if flags & PRODUCT != 0 {
-            // Its own threads have waited for it, and what any of them hands on comes after that.
-            let of_group = |at: u32| [thread + at, moment, flags & !PRODUCT];
-            let group = (u64::from(thread) - 1).wrapping_sub(shadow.first) / 128;
-            return group == u64::from(warp / 4)
-                || (0..128).any(|at| self.happens_before(shadow, of_group(at), warp, lane));
+            // A warp that has waited for it knows, and whoever has learnt of the warp's work since. Of another block's warps it is not
+            // known when they waited: not before the tiles were read.
+            let first = (u64::from(thread) - 1).wrapping_sub(shadow.first);
+            let is_own = first < u64::from(shadow.threads);
+            return (0..4).any(|member| {
+                let number = first as u32 / 32 + member;
+                let waited = match shadow.warps.get(number as usize).filter(|_| is_own) {
+                    Some(member) => member.waited_for(moment),
+                    None => (!is_own).then_some(moment),
+                };
+                waited.is_some_and(|wait| {
+                    let of_lane = |at: u32| [thread + 32 * member + at, wait, flags & !PRODUCT];
+                    is_own && number == warp || (0..32).any(|at| self.happens_before(shadow, of_lane(at), warp, lane))
+                })
+            });
         }
         let thread = u64::from(thread) - 1;
         let in_block = thread.wrapping_sub(shadow.first);
@@ -256,8 +323,19 @@ pub(super) fn race_problem(
     let earlier = access_name(with);
     let other = Earlier { what: earlier, thread: u64::from(with[0]) - 1, pc: (with[2] >> FLAGS) as usize };
     let message = format!("race in {space} memory: nothing orders this {now} after another thread's {earlier}");
+    let flags = with[2] | if visit.reach.scope == Scope::Block { BLOCK_SCOPE } else { 0 };
+    let out_of_scope = visit.reach.order != Order::Weak
+        && with[2] & STRONG != 0
+        && flags & BLOCK_SCOPE != 0
+        && shadow.block_of(with[0]) != shadow.number();
     let message = if with[2] & PENDING != 0 {
         format!("race in {space} memory: this {now} does not wait for an asynchronous copy")
+    } else if visit.reach.read_only {
+        format!("race in {space} memory: a load by the read-only path (`.nc`) of what this launch has written")
+    } else if out_of_scope {
+        format!(
+            "race in {space} memory: this {now} and the {earlier} of another block are of block scope (`.cta`), at least one of them"
+        )
     } else {
         message
     };
@@ -269,6 +347,17 @@ pub(super) fn race_problem(
             _ => String::new(),
         };
         problem.notes.push(format!("the address is {described}{rank}"));
+    }
+    let launch = visit.at.launch;
+    if visit.reach.read_only {
+        problem.notes.push(READ_ONLY.to_owned());
+    } else if out_of_scope {
+        problem.notes.push(SCOPE.to_owned());
+    } else if matches!(&launch.program.code[other.pc].op, Op::Mbarrier(mbarrier) if matches!(mbarrier.op, MbarrierOp::Init { .. }))
+    {
+        problem.notes.push(INITIALISATION.to_owned());
+    } else if launch.strict {
+        problem.notes.extend(letter(visit, shadow, with).map(str::to_owned));
     }
     if with[1] <= shadow.base && shadow.left_before_barrier(with) {
         let note = "the thread exited without coming to the barrier, which orders what the threads did that come to it";
