@@ -201,7 +201,7 @@ fn difference(case: &Case, columns: usize) -> Result<Compared> {
     // One subtraction: exactly the same bits.
     let left = |i: usize| if i.is_multiple_of(columns) { 0.0 } else { x[i - 1] };
     let expected: Vec<f32> = (0..x.len()).map(|i| x[i] - left(i)).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 fn scale(case: &Case, n: usize) -> Result<Compared> {
@@ -215,7 +215,7 @@ fn scale(case: &Case, n: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y).arg(&FACTOR).arg(&(n as u32));
     })?;
     let expected: Vec<f32> = x.iter().map(|x| FACTOR * x).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
@@ -233,7 +233,7 @@ fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
     })?;
     let column = |column: usize| (0..rows).map(move |row| row * columns + column);
     let expected: Vec<f64> = (0..columns).map(|at| sum(column(at).map(|i| matrix[i]))).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(rows)))
+    Ok(check::compare(&case.read(&sums)?, &expected, sum_tolerance(rows)))
 }
 
 fn transpose(case: &Case, rows: usize) -> Result<Compared> {
@@ -249,7 +249,7 @@ fn transpose(case: &Case, rows: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let expected: Vec<f32> = (0..x.len()).map(|i| x[i % rows * columns + i / rows]).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 fn scale_rows(case: &Case, rows: usize) -> Result<Compared> {
@@ -266,7 +266,7 @@ fn scale_rows(case: &Case, rows: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&factors_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let expected: Vec<f32> = (0..x.len()).map(|i| factors[i / columns] * x[i]).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 fn block_sum(case: &Case, n: usize) -> Result<Compared> {
@@ -290,7 +290,7 @@ fn sums_of_runs(case: &Case, name: &str, n: usize, run: usize) -> Result<Compare
     })?;
     let block = |i: usize| &x[(i * run).min(n)..((i + 1) * run).min(n)];
     let expected: Vec<f64> = (0..sums.len()).map(|i| sum(block(i).iter().copied())).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(run)))
+    Ok(check::compare(&case.read(&sums)?, &expected, sum_tolerance(run)))
 }
 
 fn rank_of(case: &Case, n: usize) -> Result<Compared> {
@@ -304,7 +304,7 @@ fn rank_of(case: &Case, n: usize) -> Result<Compared> {
     let mut sorted = x.clone();
     sorted.sort_by(f32::total_cmp);
     let expected: Vec<u32> = x.iter().map(|x| sorted.partition_point(|other| other < x) as u32).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&ranks)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&ranks)?, &expected, Tolerance::exact()))
 }
 
 fn ring_walk(case: &Case, n: usize) -> Result<Compared> {
@@ -318,7 +318,7 @@ fn ring_walk(case: &Case, n: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y).arg(&STEP).arg(&(n as i32));
     })?;
     let expected: Vec<f32> = (0..n as u64).map(|i| x[(i * STEP as u64 % n as u64) as usize]).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 fn frame(case: &Case, quads: usize) -> Result<Compared> {
@@ -331,7 +331,7 @@ fn frame(case: &Case, quads: usize) -> Result<Compared> {
     launch(case, &kernel, LaunchConfig::for_threads(quads as u32), |args| {
         args.arg(&x_dev).arg(&mut y).arg(&(START as u32)).arg(&(quads as u32));
     })?;
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &x[START..], Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &x[START..], Tolerance::exact()))
 }
 
 fn add_rows(case: &Case, columns: usize) -> Result<Compared> {
@@ -379,7 +379,7 @@ fn add(case: &Case, table: &Buffer<u64>, rows: usize, columns: usize) -> Result<
     launch(case, &add_rows, LaunchConfig::for_threads(columns as u32), |args| {
         args.arg(table).arg(&mut sums).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
-    case.stream.clone_dtoh(&sums)
+    case.read(&sums)
 }
 
 fn count_above(case: &Case, n: usize) -> Result<Compared> {
@@ -392,5 +392,5 @@ fn count_above(case: &Case, n: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&THRESHOLD).arg(&mut count).arg(&(n as u32));
     })?;
     let expected = x.iter().filter(|&&x| x > THRESHOLD).count() as u32;
-    Ok(check::compare(&case.stream.clone_dtoh(&count)?, &[expected], Tolerance::exact()))
+    Ok(check::compare(&case.read(&count)?, &[expected], Tolerance::exact()))
 }

@@ -197,7 +197,7 @@ fn reverse(case: &Case, runs: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y);
     })?;
     let expected: Vec<f32> = x.chunks(RUN).flat_map(|run| run.iter().rev().copied()).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of rows.
@@ -216,7 +216,7 @@ fn smooth(case: &Case, rows: usize) -> Result<Compared> {
         (x[above] + x[i] + x[below]) / 3.0
     };
     let expected: Vec<f32> = (0..x.len()).map(mean).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of groups of 4 values, 16 bytes.
@@ -230,7 +230,7 @@ fn add(case: &Case, quads: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&y_dev).arg(&mut z).arg(&(n as u32));
     })?;
     let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&z)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&z)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of rows.
@@ -250,7 +250,7 @@ fn transpose(case: &Case, rows: usize) -> Result<Compared> {
         args.arg(&map).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let expected: Vec<f32> = (0..x.len()).map(|i| x[i % rows * columns + i / rows]).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of frames.
@@ -265,7 +265,7 @@ fn sum_frames(case: &Case, count: usize) -> Result<Compared> {
     })?;
     let pixel = |pixel: usize| frames.iter().skip(pixel).step_by(PIXELS).map(|&value| f64::from(value)).sum::<f64>();
     let expected: Vec<f64> = (0..PIXELS).map(pixel).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&sums)?, &expected, Tolerance::dot(count, count as f64)))
+    Ok(check::compare(&case.read(&sums)?, &expected, Tolerance::dot(count, count as f64)))
 }
 
 /// The size is a number of blocks of 128 pixels.
@@ -279,7 +279,7 @@ fn interleave(case: &Case, blocks: usize) -> Result<Compared> {
         args.arg(&planes_dev).arg(&mut image).arg(&(pixels as u32));
     })?;
     let expected: Vec<f32> = (0..planes.len()).map(|i| planes[i % 3 * pixels + i / 3]).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&image)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&image)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of rows.
@@ -293,7 +293,7 @@ fn outer_product(case: &Case, rows: usize) -> Result<Compared> {
         args.arg(&left_dev).arg(&right_dev).arg(&mut products).arg(&(rows as u32)).arg(&(COLUMNS as u32));
     })?;
     let expected: Vec<f32> = left.iter().flat_map(|left| right.iter().map(move |right| left * right)).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&products)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&products)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of bytes.
@@ -308,7 +308,7 @@ fn histogram(case: &Case, n: usize) -> Result<Compared> {
     })?;
     let mut expected = [0u32; 256];
     x.iter().for_each(|&x| expected[usize::from(x)] += 1);
-    Ok(check::compare(&case.stream.clone_dtoh(&counts)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.read(&counts)?, &expected, Tolerance::exact()))
 }
 
 /// The size is a number of columns.
@@ -326,7 +326,7 @@ fn matvec(case: &Case, columns: usize) -> Result<Compared> {
         values.zip(&x).map(|(&a, &x)| f64::from(a) * f64::from(x)).sum::<f64>()
     };
     let expected: Vec<f64> = (0..ROWS).map(row).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::dot(columns, columns as f64)))
+    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::dot(columns, columns as f64)))
 }
 
 /// Tensor map for tiles of 64 rows and 64 columns of a matrix of bf16 with this many rows and columns.
@@ -363,7 +363,7 @@ fn scores(case: &Case, query_count: usize) -> Result<Compared> {
     })?;
     let row = |query| keys.chunks(DEPTH).map(move |key| dot(query, key));
     let expected: Vec<f64> = queries.chunks(DEPTH).flat_map(row).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&scores)?, &expected, tensor_core_tolerance(DEPTH)))
+    Ok(check::compare(&case.read(&scores)?, &expected, tensor_core_tolerance(DEPTH)))
 }
 
 /// The size is a number of steps.
@@ -392,7 +392,7 @@ fn fading_sum(case: &Case, steps: usize) -> Result<Compared> {
     };
     let row = |a| b.chunks(columns).map(move |b| sum(a, b));
     let expected: Vec<f64> = a.chunks(columns).flat_map(row).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, tensor_core_tolerance(steps * (STEP + 1))))
+    Ok(check::compare(&case.read(&y)?, &expected, tensor_core_tolerance(steps * (STEP + 1))))
 }
 
 /// The size is a number of columns.
@@ -408,5 +408,5 @@ fn row_sums(case: &Case, columns: usize) -> Result<Compared> {
     let row =
         |row: usize| matrix[row * columns..(row + 1) * columns].iter().map(|&value| f64::from(value)).sum::<f64>();
     let expected: Vec<f64> = (0..ROWS).map(row).collect();
-    Ok(check::compare(&case.stream.clone_dtoh(&sums)?, &expected, Tolerance::dot(columns, columns as f64)))
+    Ok(check::compare(&case.read(&sums)?, &expected, Tolerance::dot(columns, columns as f64)))
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use common::check::Tolerance;
+use common::ptx_sim::Fault;
+use common::{Error, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Count, Library};
@@ -101,6 +103,33 @@ pub struct CaseOutcome {
     /// Values of its outputs after the launch, with their tolerances.
     #[serde(skip)]
     pub outputs: Vec<(Vec<f64>, Tolerance)>,
+}
+
+impl CaseOutcome {
+    /// Keeps findings of the sanitiser.
+    pub(crate) fn find(&mut self, findings: &[Fault], rendered: &str) {
+        for finding in findings {
+            let name = finding.kind.name().to_owned();
+            if !self.findings.contains(&name) {
+                self.findings.push(name);
+            }
+        }
+        if !self.rendered.is_empty() {
+            self.rendered.push_str("\n\n");
+        }
+        self.rendered.push_str(rendered);
+    }
+
+    /// Copies a tensor to the host. Undefined values are findings, reported by the first read.
+    pub(crate) fn read(&mut self, tensor: &Tensor) -> common::Result<Tensor> {
+        match tensor.to_host() {
+            Err(Error::Findings { findings, rendered }) => {
+                self.find(&findings, &rendered);
+                tensor.to_host()
+            }
+            other => other,
+        }
+    }
 }
 
 /// Request for a picture, shown beside the costs.

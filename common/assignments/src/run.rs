@@ -179,12 +179,12 @@ impl Given {
     fn judge(&self, name: &str, case: &mut CaseOutcome) -> Result<()> {
         let wrong = match self {
             Given::Input { before, buffer } => {
-                let (before, after) = (before.to_f64()?, buffer.to_host()?.to_f64()?);
+                let (before, after) = (before.to_f64()?, case.read(buffer)?.to_f64()?);
                 let changed = after.iter().zip(&before).position(|(a, b)| a.to_bits() != b.to_bits());
                 changed.map(|i| format!("{name} is an input, but the kernel changed its element {i}"))
             }
             Given::Output { output, buffer } => {
-                let values = buffer.to_host()?.to_f64()?;
+                let values = case.read(buffer)?.to_f64()?;
                 let wrong = observe::describe(name, output, &values);
                 case.outputs.push((values, output.tolerance));
                 wrong
@@ -243,15 +243,7 @@ pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup, names: &[St
     case.printed = device.take_output();
     match ended {
         Ok(()) => {}
-        Err(Error::Findings { findings, rendered }) => {
-            for finding in &findings {
-                let name = finding.kind.name().to_owned();
-                if !case.findings.contains(&name) {
-                    case.findings.push(name);
-                }
-            }
-            case.rendered = rendered;
-        }
+        Err(Error::Findings { findings, rendered }) => case.find(&findings, &rendered),
         Err(Error::Fault { fault, rendered }) => {
             case.findings.push(fault.kind.name().to_owned());
             case.rendered = rendered;

@@ -145,7 +145,7 @@ impl Subject {
                 seen.traces.insert(kernel.name().to_owned(), trace);
             }
         }
-        observation.findings.iter().for_each(|fault| seen.find(kernel, fault));
+        observation.findings.iter().for_each(|fault| seen.find(kernel.source(), fault));
         observation.findings.retain(|fault| is_long(fault.kind));
     }
 
@@ -153,7 +153,15 @@ impl Subject {
     pub(super) fn note_faults(&self, kernel: &Kernel, faults: &[Fault]) {
         let mut seen = self.seen();
         seen.kernels.entry(kernel.name().to_owned()).or_default().launches += 1;
-        faults.iter().for_each(|fault| seen.find(kernel, fault));
+        faults.iter().for_each(|fault| seen.find(kernel.source(), fault));
+    }
+
+    /// Keeps a finding of a host that reads what a kernel of `module` stored, if the module is made from the file.
+    pub(super) fn note_read(&self, module: &str, source: Option<&str>, finding: &Fault) {
+        let mut seen = self.seen();
+        if seen.modules.contains(module) {
+            seen.find(source, finding);
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -162,13 +170,13 @@ impl Subject {
 }
 
 impl Seen {
-    fn find(&mut self, kernel: &Kernel, fault: &Fault) {
+    fn find(&mut self, source: Option<&str>, fault: &Fault) {
         let place = |fault: &Fault| (fault.kind, fault.file.clone(), fault.line);
         let known = self.findings.iter().position(|known| place(&known.fault) == place(fault));
         if let Some(at) = known {
             self.findings[at].fault.count += fault.count;
         } else if self.findings.len() < MOST_FINDINGS {
-            let rendered = fault.render(kernel.source(), false);
+            let rendered = fault.render(source, false);
             self.findings.push(Finding { fault: fault.clone(), rendered });
         }
     }

@@ -56,8 +56,8 @@ fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "reverse" => &[
             ("copy-in-flight", "run[255 - thread]"),
-            ("uninitialised-read", "run[255 - thread]"),
             ("unawaited-copy", "copy_run(run, x + first"),
+            ("uninitialised-read", "run[255 - thread]"),
         ],
         "smooth" => {
             &[("shared-race", "float sum = ring[above % 4]"), ("uninitialised-read", "float sum = ring[above % 4]")]
@@ -66,16 +66,17 @@ fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
         "transpose" => &[
             ("uninitialised-read", "barrier_wait(full, 0)"),
             ("invalid-mbarrier", "barrier_wait(full, 0)"),
-            ("uninitialised-read", "= tile[threadIdx.x][threadIdx.y]"),
             ("shared-race", "barrier_init(full, 1)"),
             ("shared-race", "copy_box_to("),
+            ("shared-race", "barrier_wait(full, 0)"),
+            ("uninitialised-read", "= tile[threadIdx.x][threadIdx.y]"),
         ],
         "sum-frames" => &[
             ("copy-in-flight", "sum += ring[frame % 2]"),
             ("invalid-mbarrier", "barrier_expect("),
             ("copy-in-flight", "copy_run(ring[next % 2]"),
-            ("uninitialised-read", "sum += ring[frame % 2]"),
             ("unawaited-copy", "copy_run(ring[next % 2]"),
+            ("uninitialised-read", "sum += ring[frame % 2]"),
         ],
         "interleave" => &[("missing-proxy-fence", "store_run(image")],
         "outer-product" => &[("copy-in-flight", "run[thread] = left[row]")],

@@ -336,6 +336,20 @@ impl Case<'_> {
         Ok(())
     }
 
+    /// Copies a buffer to the host. Undefined values in it are findings, which are kept.
+    ///
+    /// # Errors
+    /// Same as [`Stream::clone_dtoh`].
+    pub fn read<T: DeviceElement>(&self, buffer: &impl DeviceSlice<T>) -> Result<Vec<T>> {
+        match self.stream.clone_dtoh(buffer) {
+            Err(error @ Error::Findings { .. }) => {
+                self.keep(error);
+                self.stream.clone_dtoh(buffer) // reported once
+            }
+            other => other,
+        }
+    }
+
     fn keep(&self, error: Error) {
         let mut found = self.found.borrow_mut();
         match (&mut *found, error) {

@@ -160,6 +160,17 @@ impl Device {
         Ok(findings)
     }
 
+    /// Takes the values of [`Self::undefined`] in a range as defined from now on, whatever they are: once reported, they are no
+    /// further mistake.
+    ///
+    /// # Errors
+    /// Same as [`Self::undefined`].
+    pub fn define(&self, pointer: DevicePtr, bytes: u64) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes)?;
+        allocation.define(offset..offset + bytes);
+        Ok(())
+    }
+
     /// Copies `bytes` bytes on the device. The ranges may overlap.
     ///
     /// # Errors

@@ -366,6 +366,17 @@ impl Allocation {
         found
     }
 
+    /// Takes the undefined values that were stored in a range as defined from now on.
+    pub(crate) fn define(&self, range: Range<u64>) {
+        let Some(written) = &self.written else { return };
+        for byte in self.undefined().bytes(range.start / 4..range.end.div_ceil(4), 1) {
+            let at = byte.word * 4 + byte.byte;
+            if range.contains(&at) {
+                written.set_word(at / 64, 1 << (at % 64));
+            }
+        }
+    }
+
     /// Copies bytes in, at any alignment.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) {
         self.write_unmarked(offset, from);

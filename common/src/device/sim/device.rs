@@ -176,6 +176,7 @@ impl SimDevice {
     pub(crate) fn load_module(&self, compiled: &Compiled, _optimiser: u32) -> Result<ModuleHandle, String> {
         let render = |error: ptx_sim::LoadError| error.render(false);
         let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name()).map_err(render)?;
+        self.0.host.note_source(compiled);
         Ok(Handle::Sim(Module(self.device().load(&module).map_err(render)?)))
     }
 

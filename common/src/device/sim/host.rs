@@ -1,11 +1,14 @@
 //! State shared by the simulated devices of one host.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::order::Order;
 use super::super::subject::Subject;
 use super::options::SimOptions;
+use crate::compile::Compiled;
+use crate::error::Error;
 
 /// A simulated host: one address space for the memory of all its devices, and one order of the work on all their streams.
 pub(super) struct SimHost {
@@ -13,6 +16,8 @@ pub(super) struct SimHost {
     pub(super) memory: ptx_sim::Device,
     /// Order of the work, if it is sanitised.
     pub(super) order: Option<Order>,
+    /// Modules by the name of their PTX: their name, and the CUDA source.
+    modules: Mutex<HashMap<String, (String, Option<Arc<str>>)>>,
 }
 
 impl SimHost {
@@ -26,6 +31,28 @@ impl SimHost {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             memory: ptx_sim::Device::new(config),
             order: sanitize.then(Order::default),
+            modules: Mutex::default(),
         })
+    }
+
+    /// Remembers the source of a module that is loaded.
+    pub(super) fn note_source(&self, compiled: &Compiled) {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        modules.insert(compiled.ptx_name(), (compiled.name.clone(), compiled.source.clone()));
+    }
+
+    /// Findings of a host that reads undefined values. They are kept for the subject of this process too, if its kernels stored them.
+    pub(super) fn undefined_reads(&self, findings: Vec<ptx_sim::Fault>) -> Error {
+        let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rendered = Vec::new();
+        for finding in &findings {
+            let (module, source) =
+                modules.get(&finding.ptx.0).map_or(("", None), |(name, source)| (&**name, source.as_deref()));
+            if let Some(subject) = Subject::current() {
+                subject.note_read(module, source, finding);
+            }
+            rendered.push(finding.render(source, false));
+        }
+        Error::Findings { rendered: rendered.join("\n\n"), findings }
     }
 }

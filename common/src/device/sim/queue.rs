@@ -213,17 +213,16 @@ impl Backend for Queue {
     }
 
     fn read<T: DeviceElement>(&self, memory: &Memory, range: Range<usize>, mut dst: HostMut<'_, T>) -> Result<()> {
-        const OPERATION: &str = "copying from the device";
         let device = self.device.device();
         let clock = self.begin();
         let touch = memory.touch(How::Read, range.clone());
         if let HostMut::Pinned(PinnedBuffer { memory: Handle::Sim(pinned), .. }) = &mut dst {
             let bytes = &mut bytemuck::cast_slice_mut(&mut pinned.units)[..range.len()];
-            device.read(memory.at(range.start), bytes).map_err(|source| self.error(OPERATION, source))?;
+            device.read(memory.at(range.start), bytes).map_err(|source| self.read_error(memory, &range, source))?;
             return self.copied(touch, clock, Some(pinned));
         }
         let read = device.read(memory.at(range.start), bytemuck::cast_slice_mut(dst.slice_mut()?));
-        read.map_err(|source| self.error(OPERATION, source))?;
+        read.map_err(|source| self.read_error(memory, &range, source))?;
         self.copied(touch, clock, None)
     }
 
@@ -459,6 +458,19 @@ impl Queue {
             order.touch(&Work { stream, clock, what: &what, engine: Engine::Compute }, touches)?;
         }
         Ok(clock)
+    }
+
+    /// Why a copy to the host failed. Values that a kernel stored without having defined them are reported once.
+    fn read_error(&self, memory: &Memory, range: &Range<usize>, source: ptx_sim::MemoryError) -> Error {
+        const OPERATION: &str = "copying from the device";
+        let findings = match source {
+            ptx_sim::MemoryError::Undefined(findings) => findings,
+            source => return self.error(OPERATION, source),
+        };
+        match self.device.device().define(memory.at(range.start), range.len() as u64) {
+            Ok(()) => self.device.0.host.undefined_reads(findings),
+            Err(source) => self.error(OPERATION, source),
+        }
     }
 
     fn error(&self, operation: &'static str, source: ptx_sim::MemoryError) -> Error {
