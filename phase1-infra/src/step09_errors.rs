@@ -12,7 +12,6 @@
 
 use bench::table::{ColumnSpec, Table, TableBuilder, wrap};
 use common::compile::KernelSource;
-use common::device::SimOptions;
 use common::prelude::*;
 
 use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead};
@@ -79,7 +78,7 @@ const INSIDE: [Mistake; 2] = [
         let stream = sim.stream();
         let kernel = sim.kernel(&SOURCE, "endless")?;
         let flag = stream.alloc_zeros::<u32>(1)?;
-        // SAFETY: the kernel reads the one flag, and the simulator's budget stops it.
+        // SAFETY: the kernel reads the one flag, and the simulator stops it: nobody is left to write it.
         unsafe { stream.launch_builder(&kernel).arg(&flag).launch(LaunchConfig::linear(1, 1)) }
     }),
 ];
@@ -111,8 +110,7 @@ fn off_by_one(device: &Device) -> Result<(Stream, Kernel, Buffer<f32>)> {
 /// # Errors
 /// [`Error::Invalid`] if one of them went undetected.
 pub fn observe(device: &Device) -> Result<Vec<Observed>> {
-    // A budget that is used up quickly, yet far larger than these kernels need.
-    let sim = Device::sim_with(SimOptions { budget: Some(1 << 20), ..SimOptions::default() });
+    let sim = Device::sim();
     let here = ANYWHERE.iter().chain([&IN_SOURCE]).map(|mistake| (device, mistake));
     let simulated = INSIDE.iter().map(|mistake| (&sim, mistake));
     here.chain(simulated)

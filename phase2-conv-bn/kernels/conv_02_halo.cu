@@ -33,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(TILE *TILE)
     const float *taps = weight + k * conv.taps;
 
     float sum = 0.0f;
+    // ANCHOR: channels
     for (int c = 0; c < conv.group_channels; c++) {
         for (int at = threadIdx.x; at < halo_height * halo_width; at += TILE * TILE) {
             // Unsigned, so that what lies before the edge is beyond it too.
@@ -49,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(TILE *TILE)
         __syncthreads();  // all threads are done with it
         plane += conv.height * conv.width;
     }
+    // ANCHOR_END: channels
 
     int x = first_x + tile_x, y = first_y + tile_y;
     if (x < conv.out_width && y < conv.out_height) {

@@ -12,6 +12,7 @@ constexpr unsigned HELD = 16;  // values per thread
 
 // One pass over a row: use(column, index in `held`) for this thread's values, WIDTH at a time; they are read first if
 // `read`.
+// ANCHOR: pass
 template <unsigned GROUP, unsigned WIDTH, typename Use>
 __device__ void pass(const float *row, unsigned columns, float (&held)[HELD], bool read, Use use) {
     for (unsigned first = 0; first < columns; first += GROUP * HELD) {
@@ -33,6 +34,7 @@ __device__ void pass(const float *row, unsigned columns, float (&held)[HELD], bo
         }
     }
 }
+// ANCHOR_END: pass
 
 // x, y: [rows, columns], weight, bias: [columns]
 // ANCHOR: kernel
