@@ -189,6 +189,35 @@ fn inlined_calls_are_read_from_clangs_comments() {
     assert_eq!(faults[0].inlined, [("src/kernel.cu".to_owned(), 12), ("more.h".into(), 3), ("word.h".into(), 7)]);
 }
 
+/// clang may leave the calls out: what it inlined from another file is shown at the line before it.
+#[test]
+fn a_line_of_another_file_is_shown_where_it_was_inlined() {
+    let body = ".loc 2 3 1\nmov.u32 %r1, %tid.x;\n.loc 1 12 5\nmov.u64 %rd2, 0;\n.loc 2 7 9\nst.global.u32 [%rd2], 7;\n.loc 1 13 1";
+    let ptx = kernel(body) + ".file 1 \"kernel.cu\"\n.file 2 \"word.h\"\n";
+    let (faults, _) = Run { ptx: &ptx, ..Default::default() }.go(false);
+    assert_eq!(faults[0].place(), ("kernel.cu", 12));
+    assert_eq!(faults[0].inlined, [("kernel.cu".to_owned(), 12), ("word.h".into(), 7)]);
+}
+
+/// Lanes that wait for each other at instructions that differ, in functions that the kernel calls.
+#[test]
+fn a_wait_in_a_function_names_the_calls() {
+    let function = |name: &str, wait: &str| {
+        format!(
+            ".func {name}() {{ .reg .b32 %r<9>; .reg .pred %p<9>;\n.loc 2 5 1\nmov.u32 %r1, 1;\nsetp.ne.u32 %p1, %r1, 0;\n{wait}\nret; }}\n"
+        )
+    };
+    let functions = function("vote", "vote.sync.ballot.b32 %r2, %p1, 3;") + &function("sync", "bar.warp.sync 3;");
+    let body = ".loc 1 20 1\nmov.u32 %r6, %tid.x;\nsetp.ne.u32 %p1, %r6, 0;\n.loc 1 21 1\n@!%p1 call vote;\n@%p1 call sync;\n.loc 1 22 1";
+    let ptx = format!("{HEAD}{functions}{}", kernel(body).trim_start_matches(HEAD))
+        + ".file 1 \"kernel.cu\"\n.file 2 \"word.h\"\n";
+    for sanitize in [false, true] {
+        let (faults, _) = Run { ptx: &ptx, threads: 2, ..Default::default() }.go(sanitize);
+        assert_eq!(faults.iter().map(|fault| fault.kind).collect::<Vec<_>>(), [FaultKind::InvalidMask]);
+        assert_eq!(faults[0].place(), ("kernel.cu", 21), "{sanitize}: {faults:?}");
+    }
+}
+
 /// Without inlining (`-G`, `noinline`) the calls are real.
 #[test]
 fn a_fault_in_a_function_names_the_calls() {

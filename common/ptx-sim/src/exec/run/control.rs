@@ -207,13 +207,20 @@ pub(crate) fn meet<M: Monitor>(
             }
         }
         let pc = pc as usize;
+        if let Some(sanitiser) = monitor.sanitiser() {
+            sanitiser.enters(block, warp, &warp.splits[first]);
+        }
         let mut context = Context { warp, block, launch, frame, monitor, pc };
         let step = match &*places {
             [_] => together::execute(&mut context, op, union),
             _ => together::execute_apart(&mut context, &op.op, &places, members).map(|()| Step::Done),
         };
         warp.passed &= !union;
-        if step.map_err(|problem| (problem, pc))? == Step::WaitForWarps {
+        let failed = |mut problem: Box<Problem>| {
+            problem.calls = warp.calls_at(pc, problem.lanes);
+            (problem, pc)
+        };
+        if step.map_err(failed)? == Step::WaitForWarps {
             warp.splits.iter_mut().filter(|split| is_with(split)).for_each(|split| split.state = State::Warpgroup);
             continue;
         }

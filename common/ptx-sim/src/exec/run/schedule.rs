@@ -253,6 +253,7 @@ impl Block {
                 Problem::new(FaultKind::InvalidMask, waiting.lanes, message)
             }
         };
+        problem.calls = self.calls_at(warp, waiting.pc, waiting.lanes);
         // Where one of the others is.
         for other in &self.warps {
             if let Some((pc, lanes)) = other.elsewhere(waiting.pc) {
@@ -263,6 +264,11 @@ impl Block {
         Box::new(launch.fault(*problem, waiting.pc, self.index, warp))
     }
 
+    /// The calls that led lanes of a warp to an instruction, as [`Split::calls`].
+    pub(super) fn calls_at(&self, warp: u32, pc: usize, lanes: u32) -> Vec<u32> {
+        self.warps.get(warp as usize).map(|warp| warp.calls_at(pc, lanes)).unwrap_or_default()
+    }
+
     /// The fault of a launch that reached a limit while this block ran: names the location of the first unfinished warp.
     fn stopped<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M, reached: Reached) -> Box<Fault> {
         let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
@@ -271,6 +277,7 @@ impl Block {
             return Box::new(Fault { block, device, ..*launch.reached(reached) });
         };
         let mut problem = Problem::new(reached.kind, lanes, reached.message);
+        problem.calls = self.calls_at(warp, pc, lanes);
         for number in 0..self.warps.len() {
             problem.notes = asks_in_vain(self, number, launch, monitor);
             if !problem.notes.is_empty() {

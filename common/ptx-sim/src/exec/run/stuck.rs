@@ -225,6 +225,7 @@ impl Cluster {
             told.push(format!("{more} more such notes are left out"));
         }
         let mut problem = Problem::new(FaultKind::Deadlock, lanes, message).at(address);
+        problem.calls = self.blocks[rank].calls_at(warp as u32, pc, lanes);
         problem.notes.extend(told);
         problem.notes.extend(notes);
         Some(Box::new(launch.fault(*problem, pc, self.blocks[rank].index, warp as u32)))

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::asynchrony::Asynchrony;
 use super::problem::{Earlier, Problem};
+use crate::ast::Loc;
 use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
 use crate::limits::{Account, Reached};
@@ -334,8 +335,9 @@ impl Launch<'_> {
 
     /// The lines of an instruction: its own, the call that this was inlined for, and so on up to the kernel's. Empty where the
     /// PTX does not say.
-    fn lines(&self, place: &CodePlace) -> Vec<(&str, u32, u32)> {
+    fn lines(&self, pc: usize) -> Vec<(&str, u32, u32)> {
         let mut lines = Vec::new();
+        let Some(place) = self.program.places.get(pc) else { return lines };
         let mut next = place.loc.map(|loc| ((loc.file, loc.line, loc.column), place.call));
         while let Some(((number, line, column), call)) = next
             && lines.len() < MAX_LINES
@@ -345,14 +347,35 @@ impl Launch<'_> {
             let call = (call as usize).checked_sub(1).and_then(|at| self.program.inlined.get(at));
             next = call.map(|call| (call.at, call.within));
         }
+        if lines.len() == 1
+            && let Some(near) = self.line_before(pc)
+            && let Some(path) = self.program.files.get(&near.file)
+        {
+            lines.push((path.as_str(), near.line, near.column));
+        }
         lines
+    }
+
+    /// The last line of the function's own file before an instruction of another file: about where that was inlined, if the PTX
+    /// does not say (clang's does not). The file of a function is that of its last line, which closes it.
+    fn line_before(&self, pc: usize) -> Option<Loc> {
+        let functions = &self.program.functions;
+        let function =
+            functions.get(functions.partition_point(|function| function.start as usize <= pc).checked_sub(1)?)?;
+        let lines = |to: usize| {
+            let places = self.program.places.get(function.start as usize..to).unwrap_or_default();
+            places.iter().rev().filter_map(|place| place.loc).filter(|loc| loc.line != 0)
+        };
+        let own = lines(function.end as usize).next()?.file;
+        let is_elsewhere = self.program.places.get(pc)?.loc?.file != own;
+        lines(pc).find(|loc| is_elsewhere && loc.file == own)
     }
 
     /// The lines of an instruction and of the calls that led to it, by the functions they are in: innermost first, each as
     /// [`Self::lines`].
     fn chain(&self, pc: usize, calls: &[u32]) -> Vec<Vec<(&str, u32, u32)>> {
         let places = std::iter::once(pc).chain(calls.iter().map(|call| *call as usize));
-        places.filter_map(|pc| self.program.places.get(pc)).map(|place| self.lines(place)).collect()
+        places.map(|pc| self.lines(pc)).collect()
     }
 
     /// Which of a chain's lines a reader looks for: the function, and the line in it. A header's line says little: it is one

@@ -179,6 +179,12 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
+    /// [`Split::calls`] of the lanes at an instruction, if any of them are there.
+    pub(crate) fn calls_at(&self, pc: usize, lanes: u32) -> Vec<u32> {
+        let split = self.splits.iter().find(|split| split.pc as usize == pc && split.mask & lanes != 0);
+        split.map(Split::calls).unwrap_or_default()
+    }
+
     /// Resets this to warp `number` of a fresh block, with the first `lanes` lanes.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, device: u32, number: u32, lanes: u32) {
         let function = &launch.program.functions[launch.kernel.function as usize];
