@@ -16,8 +16,15 @@ pub(super) struct SimHost {
     pub(super) memory: ptx_sim::Device,
     /// Order of the work, if it is sanitised.
     pub(super) order: Option<Order>,
-    /// Modules by the name of their PTX: their name, and the CUDA source.
-    modules: Mutex<HashMap<String, (String, Option<Arc<str>>)>>,
+    /// Loaded modules, by the name of their PTX.
+    modules: Mutex<HashMap<String, LoadedModule>>,
+}
+
+/// What diagnostics need of a module.
+struct LoadedModule {
+    name: String,
+    /// The CUDA C, if it is known.
+    source: Option<Arc<str>>,
 }
 
 impl SimHost {
@@ -38,7 +45,8 @@ impl SimHost {
     /// Remembers the source of a module that is loaded.
     pub(super) fn note_source(&self, compiled: &Compiled) {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        modules.insert(compiled.ptx_name(), (compiled.name.clone(), compiled.source.clone()));
+        let module = LoadedModule { name: compiled.name.clone(), source: compiled.source.clone() };
+        modules.insert(compiled.ptx_name(), module);
     }
 
     /// Findings of a host that reads undefined values. They are kept for the subject of this process too, if its kernels stored them.
@@ -46,10 +54,10 @@ impl SimHost {
         let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rendered = Vec::new();
         for finding in &findings {
-            let (module, source) =
-                modules.get(&finding.ptx.0).map_or(("", None), |(name, source)| (&**name, source.as_deref()));
-            if let Some(subject) = Subject::current() {
-                subject.note_read(module, source, finding);
+            let module = modules.get(&finding.ptx.0);
+            let source = module.and_then(|module| module.source.as_deref());
+            if let (Some(subject), Some(module)) = (Subject::current(), module) {
+                subject.note_read(&module.name, source, finding);
             }
             rendered.push(finding.render(source, false));
         }

@@ -33,8 +33,11 @@ const FIRST: &[(u32, &str)] = &[
     ),
 ];
 
-/// [`FIRST`] by mnemonic: capability, the form, and the modifiers in it.
-static BY_MNEMONIC: LazyLock<HashMap<&str, Vec<(u32, &str, Vec<&str>)>>> = LazyLock::new(|| {
+/// A form of an instruction: the first capability that has it, its text, and the modifiers in that.
+type Form = (u32, &'static str, Vec<&'static str>);
+
+/// [`FIRST`] by mnemonic.
+static BY_MNEMONIC: LazyLock<HashMap<&str, Vec<Form>>> = LazyLock::new(|| {
     let mut forms: HashMap<&str, Vec<_>> = HashMap::new();
     for (first, form) in FIRST.iter().flat_map(|(first, forms)| forms.split(' ').map(move |form| (*first, form))) {
         let mut words = form.split('.');
