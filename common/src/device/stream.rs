@@ -107,7 +107,8 @@ impl Stream {
     /// The values of device memory, complete when this returns.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or errors of earlier work on the stream.
+    /// [`Error::WrongDevice`], or errors of earlier work on the stream. A simulator that sanitises reports values that a kernel stored
+    /// without having defined them, as [`Error::Findings`]; a second copy then has them.
     pub fn clone_dtoh<T: DeviceElement>(&self, source: &impl DeviceSlice<T>) -> Result<Vec<T>> {
         let mut values = bytemuck::zeroed_vec(source.len());
         self.memcpy_dtoh(source, &mut values)?;

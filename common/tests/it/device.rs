@@ -331,3 +331,18 @@ fn auto_always_gives_a_device_and_says_which() {
         Err(error) => panic!("{error}"),
     }
 }
+
+#[test]
+fn undefined_values_are_reported_once_at_their_line_and_then_read() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let stream = device.stream();
+    let kernel = device.kernel(&INCREMENT, "increment").unwrap();
+    let mut values = stream.alloc_uninit::<u32>(8).unwrap();
+    // SAFETY: the kernel compares its index with 5, and there are 8 values.
+    unsafe { stream.launch_builder(&kernel).arg(&mut values).arg(&5u32).launch(LaunchConfig::linear(5, 5)) }.unwrap();
+    let Error::Findings { findings, rendered } = stream.clone_dtoh(&values).unwrap_err() else { panic!("no findings") };
+    assert_eq!(findings.len(), 1, "{rendered}");
+    assert_eq!((findings[0].kind.name(), findings[0].count), ("uninitialised-read", 5));
+    assert!(rendered.contains("values[i] += 1;") && rendered.contains("the host reads it"), "{rendered}");
+    assert_eq!(stream.clone_dtoh(&values).unwrap()[..5], [1; 5]);
+}
