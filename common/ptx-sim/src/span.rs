@@ -29,7 +29,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Of a text whose files begin at those bytes.
+    /// Lines of a text whose files begin at those bytes.
     pub(crate) fn new(source: &str, files: impl Iterator<Item = usize>) -> Self {
         let starts = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1);
         let starts: Vec<u32> = std::iter::once(0).chain(starts).collect();

@@ -117,7 +117,7 @@ impl<'a> Module<'a> {
         Ok(())
     }
 
-    /// What a name stands for in the unit that is being lowered.
+    /// The symbol of a name in the unit that is being lowered.
     pub(super) fn symbol(&self, name: &'a str) -> Option<Symbol> {
         [self.unit, LINKED].into_iter().find_map(|unit| {
             let function = || self.function_names.get(&(unit, name)).map(|index| Symbol::Function(*index));

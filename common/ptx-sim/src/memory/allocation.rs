@@ -51,7 +51,7 @@ pub(crate) struct Allocation {
     words: Box<[UnsafeCell<u64>]>,
     /// Bits of the bytes that were ever written; only in sanitised memory.
     written: Option<Bits>,
-    /// What unwritten bytes hold that an undefined value was stored to.
+    /// Undefined values that were stored, which leave their bytes unwritten.
     undefined: Mutex<UndefinedBits>,
 }
 
@@ -332,7 +332,7 @@ impl Allocation {
         }
     }
 
-    /// What is known of undefined values that were stored here.
+    /// Undefined values that were stored here, locked.
     pub(crate) fn undefined(&self) -> MutexGuard<'_, UndefinedBits> {
         self.undefined.lock().unwrap_or_else(PoisonError::into_inner)
     }

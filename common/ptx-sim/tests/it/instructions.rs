@@ -128,7 +128,7 @@ fn forms() -> BTreeSet<String> {
     forms
 }
 
-/// Of each rule of fidelity: its files are there, try the mnemonics that it names, and state its bound.
+/// Checks each rule of fidelity: its files are there, try the mnemonics that it names, and state its bound.
 #[test]
 fn the_evidence_of_fidelity_is_there() {
     let texts = instruction_cases::texts(&instruction_cases::folder()).unwrap();

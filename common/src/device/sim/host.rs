@@ -20,7 +20,7 @@ pub(super) struct SimHost {
     modules: Mutex<HashMap<String, LoadedModule>>,
 }
 
-/// What diagnostics need of a module.
+/// Parts of a module that diagnostics need.
 struct LoadedModule {
     name: String,
     /// The CUDA C, if it is known.

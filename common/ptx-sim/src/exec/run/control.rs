@@ -226,19 +226,7 @@ pub(crate) fn meet<M: Monitor>(
         }
         if !matches!(op.op, TogetherOp::Sync) {
             for Meeting { pc, frame, lanes, .. } in places {
-                let rows = warp.frame_rows(frame);
-                monitor.after(&Scene {
-                    launch,
-                    block,
-                    warp,
-                    rows,
-                    frame_rows: frame.rows,
-                    frame_predicates: frame.predicates,
-                    frame_local: frame.local,
-                    pc,
-                    mask: lanes,
-                    active: lanes,
-                });
+                monitor.after(&Scene::together(launch, block, warp, frame, pc, lanes));
             }
         }
         for split in warp.splits.iter_mut().filter(|split| is_with(split)) {

@@ -373,7 +373,7 @@ struct Queue {
 /// Clusters that have begun.
 #[derive(Default)]
 struct Begun {
-    /// Those that had a turn and are not done.
+    /// Clusters that had a turn and are not done.
     waiting: VecDeque<Cluster>,
     ledger: Ledger,
 }
@@ -402,7 +402,7 @@ impl Queue {
         begun.waiting.pop_front()
     }
 
-    /// What becomes of a cluster that stands still since `epoch`: it waits for others, or the fault of a launch in which
+    /// Decides on a cluster that stands still since `epoch`: it waits for others, or the result is the fault of a launch in which
     /// nothing can happen any more.
     fn stands_still<M: Monitor>(
         &self,

@@ -232,7 +232,7 @@ impl Cluster {
     }
 }
 
-/// What a warp waits for.
+/// A warp's wait.
 struct Wait {
     /// Whether it asks again and again; otherwise it is at a barrier or the like.
     asks: bool,
@@ -243,7 +243,7 @@ struct Wait {
     notes: Vec<String>,
 }
 
-/// What a warp of the block waits for; `None` if it has ended.
+/// The wait of a warp of the block; `None` if it has ended.
 fn wait_of<M: Monitor>(block: &mut Block, number: usize, launch: &Launch<'_>, monitor: &mut M) -> Option<Wait> {
     let warp = &block.warps[number];
     if let Some((wait, note)) =

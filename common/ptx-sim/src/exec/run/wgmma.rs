@@ -402,19 +402,7 @@ pub(crate) fn resume<M: Monitor>(
         return Ok(false);
     }
     if n.is_some() {
-        let rows = warp.frame_rows(frame);
-        monitor.after(&Scene {
-            launch,
-            block,
-            warp,
-            rows,
-            frame_rows: frame.rows,
-            frame_predicates: frame.predicates,
-            frame_local: frame.local,
-            pc,
-            mask,
-            active: mask,
-        });
+        monitor.after(&Scene::together(launch, block, warp, frame, pc, mask));
     }
     for split in warp.splits.iter_mut().filter(|split| waits(split)) {
         split.pc += u32::from(n.is_some());

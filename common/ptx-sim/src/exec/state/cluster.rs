@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
     pub(crate) epoch: u64,
     pub(crate) still_since: Option<u64>,
     pub(crate) freed: u64,
-    /// What it saw last of the device's other launches.
+    /// Number of the device's launches when it last stood still; `None` if another was under way.
     pub(crate) alone: Option<u64>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Local {
     data: Vec<u8>,
     /// Whether each byte was ever written; empty unless a sanitiser asks.
     written: Vec<bool>,
-    /// What unwritten bytes hold that an undefined value was stored to.
+    /// Undefined values that were stored, which leave their bytes unwritten.
     undefined: UndefinedBits,
     sanitised: bool,
 }

@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::launch::{At, Launch};
 use super::rows::Rows;
-use super::warp::Warp;
+use super::warp::{Frame, Warp};
 
 /// A warp about to execute an instruction.
 pub(crate) struct Scene<'s, 'l> {
@@ -25,7 +25,31 @@ pub(crate) struct Scene<'s, 'l> {
     pub active: u32,
 }
 
-impl<'s> Scene<'s, '_> {
+impl<'s, 'l> Scene<'s, 'l> {
+    /// Lanes of a warp that execute an instruction together, none of them held back by its guard.
+    pub(crate) fn together(
+        launch: &'s Launch<'l>,
+        block: &'s Block,
+        warp: &'s mut Warp,
+        frame: Frame,
+        pc: usize,
+        lanes: u32,
+    ) -> Self {
+        let rows = warp.frame_rows(frame);
+        Self {
+            launch,
+            block,
+            warp,
+            rows,
+            frame_rows: frame.rows,
+            frame_predicates: frame.predicates,
+            frame_local: frame.local,
+            pc,
+            mask: lanes,
+            active: lanes,
+        }
+    }
+
     /// The location of the instruction.
     pub(crate) fn at(&self) -> At<'s> {
         At { launch: self.launch, block: self.block.index, warp: self.warp.number, pc: self.pc }

@@ -115,7 +115,7 @@ pub(crate) struct BlockShadow {
     pub(crate) fences: Fences,
     pub(crate) memory: Shadow,
     pub(crate) written: Vec<u64>,
-    /// What unwritten bytes hold that an undefined value was stored to.
+    /// Undefined values that were stored, which leave their bytes unwritten.
     pub(crate) undefined: UndefinedBits,
     pub(crate) warps: Vec<WarpShadow>,
     /// Whether a thread has exited.

@@ -94,7 +94,7 @@ impl Known {
 /// Lanes whose value is from an instruction: (number of the origin, lanes).
 type Traces = Vec<(u32, u32)>;
 
-/// What is undefined of a register.
+/// Undefined bits of a register, and where they come from.
 #[derive(Clone, Debug, Default)]
 struct Value {
     bits: Lanes,
@@ -107,7 +107,7 @@ impl Value {
     }
 }
 
-/// What brought undefined values.
+/// Origin of undefined values.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// The instruction at `pc`, with the problem to report if a value is used.
