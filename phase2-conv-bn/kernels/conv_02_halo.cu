@@ -7,7 +7,7 @@
 //     │ └───────────┘ │
 //     └───────────────┘
 //
-// Limited by loads still: a shared value and a weight for each multiply-add, where step 1 had two global ones; every
+// Limited by instructions: a window whose size is known only at run time needs loops to count and addresses to find. Every
 // output channel fetches the halo anew, and two barriers per channel leave a block of 256 threads waiting for memory.
 // run: conv // trial: conv
 #include "conv.cuh"

@@ -6,8 +6,8 @@
 //     │▪ │▪ │▪ │▪ │ × 8 channels      block  → 128 threads and the same 8 output channels: their weights, 64 taps at a
 //     └──┴──┴──┴──┘                   time, go through shared memory, from where all lanes read the same 16 bytes
 //
-// Limited by the input's loads: 4 for 32 multiply-adds, each with its test of the edge; and every window that covers a
-// value loads it again, from the L1 cache at best.
+// Limited by instructions: for 32 multiply-adds there are 4 loads of the input, each with its address and its test of the
+// edge; and every window that covers a value loads it again.
 // run: conv // trial: conv
 #include "conv.cuh"
 #include "vectors.cuh"

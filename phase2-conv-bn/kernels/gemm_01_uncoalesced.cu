@@ -7,7 +7,7 @@
 //  A ═ │ C lane 0
 //  A ═ │ C lane 1
 //
-// Limited by sectors: every load of A fetches eight times what it uses.
+// Limited by passes through the L1 cache: a load of A touches 32 lines, where neighbouring columns would touch one.
 // run: gemm // trial: gemm
 constexpr int BM = 32, BN = 32;  // rows and columns of C per block, which has as many threads
 

@@ -8,8 +8,7 @@
 //      32 ×  32         128        4                32                              1/4   fewer
 //
 // Limited by the arithmetic units: 128 multiply-adds for 6 loads from shared memory. What keeps the largest from its peak is
-// the register file, which delivers two operands per cycle and lane while a multiply-add has three; and the cache of
-// instructions, which a step of 32 values of i, unrolled, overfills.
+// the register file, which delivers two operands per cycle and lane while a multiply-add has three.
 // nvrtc: --gpu-architecture=compute_80 // run: gemm // trial: gemm
 #include "gemm_tile.cuh"
 

@@ -1,12 +1,16 @@
 // GEMM with the tile that fits the problem: the larger it is, the fewer bytes a product needs, and the fewer blocks there are to fill
 // the chip with.
 //
-//     tile         cluster   consumers   stages     bytes from L2 per multiply-add      for products with, per SM
-//     128 × 256      2 × 1           2        3                               1/64      two such tiles
-//     128 × 128      1 × 1           2        5                               1/32      0.52
-//      64 × 128      1 × 2           1        7                               1/26      0.5, and 48 steps along K
-//      64 × 128      1 × 1           1        7                               1/21      0.5
-//      64 ×  64      1 × 1           1        8                               1/16      fewer
+//     tile         cluster   consumers   stages     bytes from L2 per multiply-add
+//     128 × 256      2 × 1           2        3                               1/64
+//     128 × 160      1 × 1           2        4                               1/36
+//     128 × 128      1 × 1           2        5                               1/32
+//      64 × 128      1 × 2           1        7                               1/26
+//      64 × 160      1 × 1           1        6                               1/23
+//      64 × 128      1 × 1           1        7                               1/21
+//      64 ×  64      1 × 1           1        8                               1/16
+//
+// The host takes the one with the shortest estimated time (src/tile.rs).
 //
 // Limited by the tensor cores where there are several tiles per SM; else by the loads, and by the start of the launch.
 // nvrtc: --gpu-architecture=compute_90a // run: gemm // trial: gemm
