@@ -25,6 +25,8 @@ fn module(bodies: &[&str]) -> String {
     let kernels: String = bodies.iter().enumerate().map(kernel).collect();
     format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n\
+         .func (.reg .b32 out, .reg .pred holds) copied(.reg .b32 in, .reg .pred p) {{ mov.b32 out, in; mov.pred holds, p; ret; }}\
+         .func (.reg .b32 out) from_memory(.param .b32 in) {{ ld.param.b32 out, [in]; ret; }}\
          .func (.param .b64 out) same(.param .align 8 .b8 in[16]) {{\n.reg .b64 %rd<2>;\n\
          ld.param.b64 %rd1, [in+8]; st.param.b64 [out], %rd1; ret;\n}}\n{kernels}"
     )
@@ -107,13 +109,27 @@ fn what_is_only_copied_is_not_used() {
         "st.shared.u32 [tile], %r1; ld.shared.u32 %r2, [tile]; st.local.u32 [mine], %r2; ld.local.u32 %r3, [mine];";
     let through_call = "{ .param .align 8 .b8 a[16]; .param .b64 b; mov.b64 %rd3, {%r1, %r1}; st.param.b64 [a], %rd3;\n\
                         st.param.b64 [a+8], %rd3; call (b), same, (a); ld.param.b64 %rd4, [b]; cvt.u32.u64 %r3, %rd4; }";
-    for copy in [through_memory, through_call] {
+    let through_registers = "setp.ne.u32 %p2, %r0, %r0; call (%r3, %p3), copied, (%r1, %p2);";
+    let register_to_memory = "call (%r3), from_memory, (%r1);";
+    for copy in [through_memory, through_call, through_registers, register_to_memory] {
         passes(&[&format!("LOAD {copy} add.u32 %r4, %r3, 1; st.shared.u32 [tile+4], %r4; ret;")]);
         let used = format!("LOAD\n{copy}\nsetp.eq.u32 %p1, %r3, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;");
         let finding = finds(&[&used]);
         // The read that brought it, not the last one.
         assert!(finding.instruction.contains("[unset0]") && finding.count == 1, "{finding:?}");
     }
+    // A predicate is followed through a call, too.
+    let through_predicate = "mov.u32 %r0, 0; setp.ne.u32 %p2, %r1, 4; call (%r3, %p3), copied, (%r0, %p2);";
+    passes(&[&format!("LOAD {through_predicate} ret;")]);
+    passes(&[&format!(
+        "LOAD {through_predicate} setp.eq.u32 %p1, %r3, 0; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"
+    )]);
+    finds(&[&format!("LOAD\n{through_predicate}\n@%p3 bra END; st.shared.u32 [tile], 1; END: ret;")]);
+    // What a call left in its registers is not the next one's.
+    let twice = "call (%r3, %p3), copied, (%r1, %p2); call (%r3, %p3), copied, (%r0, %p2);";
+    passes(&[&format!(
+        "LOAD mov.u32 %r0, 4; setp.ne.u32 %p2, %r0, 4; {twice} setp.eq.u32 %p1, %r3, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"
+    )]);
     // Overwritten, it is defined.
     passes(&["LOAD st.shared.u32 [tile], %r1; st.shared.u32 [tile], 7; ld.shared.u32 %r2, [tile];\n\
               setp.eq.u32 %p1, %r2, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"]);

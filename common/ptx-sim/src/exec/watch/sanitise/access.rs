@@ -12,11 +12,11 @@ use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{InOrder, Kind, Place, Visit};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::shadow::*;
-use crate::exec::state::warp::Warp;
+use crate::exec::state::warp::{Frame, Warp};
 use crate::exec::watch::touched::How;
 use crate::exec::watch::undefined::{NewSource, StoredLane, is_load, pieces};
 use crate::fault::{Fault, FaultKind};
-use crate::ir::{AtomOp, Op, Order, R};
+use crate::ir::{AtomOp, Op, Order, Place as Location, R};
 use crate::lanes::{lanes, lanes_where, mask_of};
 use crate::limits::Use;
 use crate::memory::Stored;
@@ -487,6 +487,42 @@ impl Sanitiser {
             if let Some(shadow) = shadow {
                 shadow.store_undefined(offset, &stored, account);
             }
+        }
+    }
+
+    /// Records that a call has copied an argument or a result from one frame to another, in the lanes of `mask`.
+    pub(crate) fn passed(&mut self, at: At<'_>, block: u64, warp: &mut Warp, ends: [(Frame, Location); 2], mask: u32) {
+        let key = (block, at.warp);
+        match ends {
+            [(from_frame, from), (to_frame, Location::Memory((offset, room)))] => {
+                let Location::Row { row, .. } = from else { return }; // memory is copied with what is undefined of it
+                let to = to_frame.local + offset;
+                for (lane, bits, source) in self.undefined.of_row(at, (key, from_frame.rows), row, mask) {
+                    let bits = &bits.to_le_bytes()[..room.min(8) as usize];
+                    let stored = Stored { bits, source: &source, whole: false };
+                    warp.local.store_undefined(lane, to, &stored, |bytes| at.launch.account.take(Use::Shadow, bytes));
+                }
+            }
+            [(from_frame, Location::Memory((offset, bytes))), (to_frame, Location::Row { row, .. })] => {
+                let from = from_frame.local + offset;
+                for lane in lanes(mask) {
+                    let mut undefined = [0; 32];
+                    let mut source = None;
+                    for byte in (0..bytes.min(8)).filter(|byte| !warp.local.is_written(lane, from + byte, 1)) {
+                        if let Some((bits, of_byte)) = warp.local.undefined_word(lane, from + byte) {
+                            let bits = bits.to_le_bytes()[((from + byte) % 4) as usize];
+                            undefined[lane] |= u64::from(bits) << (8 * byte);
+                            source = source.or((bits != 0).then(|| Arc::clone(of_byte)));
+                        }
+                    }
+                    if let Some(source) = source {
+                        let name = (key, to_frame.rows, row);
+                        let source = NewSource::Memory(&source);
+                        self.undefined.add(&at.launch.account, name, &undefined, [1 << lane; 2], source);
+                    }
+                }
+            }
+            registers => self.undefined.copy(key, registers, mask),
         }
     }
 

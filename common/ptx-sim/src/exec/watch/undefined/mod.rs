@@ -1,9 +1,10 @@
 //! Undefined values: a read of memory that was never written, a shuffle from a lane that does not take part. A kernel may
 //! have them, as long as they decide nothing: compilers copy the padding of structs and the unused bits of bit-fields, read
 //! early what a `selp` throws away later, and the upper half of a warp adds up nothing when the lower one does. So they are
-//! followed bit by bit, from register to register, through memory ([`UndefinedBits`]) and products of matrices, and
-//! reported where they go into an address, a branch, an atomic, a vote, a `wgmma`, or another operation that takes no
-//! such value. What lies in global memory is reported when the host reads it ([`crate::Device::undefined`]).
+//! followed bit by bit, from register to register, through memory ([`UndefinedBits`]), calls, products of matrices and
+//! asynchronous copies, and reported where they go into an address, a branch, an atomic, a vote, a `wgmma`, or another
+//! operation that takes no such value. What lies in global memory is reported when the host reads it
+//! ([`crate::Device::undefined`]).
 //!
 //! [`UndefinedBits`]: crate::memory::UndefinedBits
 
@@ -20,6 +21,7 @@ use crate::exec::state::launch::At;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shuffle::source_of;
+use crate::exec::state::warp::Frame;
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::lanes::{each, lanes, lanes_where, mask_of};
@@ -283,6 +285,45 @@ impl Undefined {
         self.origins = self.origins - origins + values.origins.len() as u64;
     }
 
+    /// Changes the values of a warp that has some.
+    fn change(&mut self, warp: WarpKey, change: impl FnOnce(&mut WarpValues)) {
+        if !self.select(warp) {
+            return;
+        }
+        let Some((_, values)) = &mut self.current else { return };
+        let (registers, origins) = (values.values.len() as u64, values.origins.len() as u64);
+        change(values);
+        self.registers = self.registers - registers + values.values.len() as u64;
+        self.origins = self.origins - origins + values.origins.len() as u64;
+        if values.values.is_empty() {
+            self.origins -= values.origins.len() as u64;
+            self.without = Some(warp);
+            self.current = None;
+        }
+    }
+
+    /// Copies a register of one frame to one of another, in the lanes of `mask`: an argument or a result.
+    pub(crate) fn copy(&mut self, warp: WarpKey, [from, to]: [(Frame, Place); 2], mask: u32) {
+        let name = |(frame, place): (Frame, Place)| match place {
+            Place::Row { row, .. } => Some(Name { frame: frame.rows, register: Register::Row(row) }),
+            Place::Predicate(p) => Some(Name { frame: frame.rows, register: Register::Predicate(p) }),
+            Place::Memory(_) => None,
+        };
+        let (Some(from), Some(to)) = (name(from), name(to)) else { return };
+        self.change(warp, |values| {
+            let Some(mut value) = values.values.get(&from).map(|value| Value::clone(value)) else { return };
+            keep(&mut value.traces, |_, lanes| lanes & mask);
+            if !value.traces.is_empty() {
+                values.set(to, (&value.traces, &value.bits), mask);
+            }
+        });
+    }
+
+    /// Called when lanes leave the function of a frame.
+    pub(crate) fn returned(&mut self, warp: WarpKey, frame: Frame, mask: u32) {
+        self.change(warp, |values| values.leave(mask, |name| name.frame == frame.rows));
+    }
+
     /// Called when a block ends.
     pub(crate) fn forget(&mut self, block: u64) {
         if let Some((warp, values)) = self.current.take() {
@@ -310,7 +351,7 @@ impl Undefined {
         let warp = *warp;
         let inst = &scene.launch.program.code[scene.pc];
         let known = self.known[scene.pc].get_or_insert_with(|| Box::new(Known::of(inst)));
-        if !values.named.meets(known.named) && !matches!(inst.op, Op::Exit | Op::Ret) {
+        if !values.named.meets(known.named) && !matches!(inst.op, Op::Exit) {
             return Vec::new();
         }
         let (registers, origins) = (values.values.len() as u64, values.origins.len() as u64);
@@ -393,6 +434,29 @@ impl Undefined {
             }
         }
         found
+    }
+
+    /// The undefined bits of a register in each lane of `mask` that has some, and the finding for the use of them.
+    pub(crate) fn of_row(
+        &mut self,
+        at: At<'_>,
+        (warp, frame): (WarpKey, u32),
+        row: R,
+        mask: u32,
+    ) -> Vec<(usize, u64, Arc<Fault>)> {
+        if !self.select(warp) {
+            return Vec::new();
+        }
+        let Some((_, values)) = &self.current else { return Vec::new() };
+        let Some(value) = values.value(frame, row) else { return Vec::new() };
+        let mut all = Vec::new();
+        for (origin, here) in &value.traces {
+            for lane in lanes(here & mask) {
+                let source = values.origins[*origin as usize].source.fault(&mut self.faults, at);
+                all.push((lane, value.bits[lane], source));
+            }
+        }
+        all
     }
 
     /// The finding for values that the instruction brings straight to memory.
@@ -566,6 +630,11 @@ impl WarpValues {
                 let from = memory.address.row().into_iter().chain(memory.stride);
                 from.for_each(|from| unite(&mut used, &of(row(from), active)));
             }
+            Op::Call(call) if matches!(call.callee, Callee::Function(_) | Callee::Indirect(_)) => {
+                if let Callee::Indirect(from) = call.callee {
+                    unite(&mut used, &of(row(from), active));
+                }
+            }
             Op::Store(access) => {
                 access.address.row().iter().for_each(|from| unite(&mut used, &of(row(*from), active)));
             }
@@ -583,10 +652,8 @@ impl WarpValues {
         if facts.computes && !result.is_empty() {
             bits = of_result(scene, &inst.op, facts, |register| self.bits(name(register)));
         }
-        match inst.op {
-            Op::Exit => self.leave(active, |_| true),
-            Op::Ret => self.leave(active, |name| name.frame == frame),
-            _ => {}
+        if matches!(inst.op, Op::Exit) {
+            self.leave(active, |_| true);
         }
         let undefined = mask_of(|lane| bits[lane] != 0);
         keep(&mut result, |_, lanes| lanes & undefined);
