@@ -172,7 +172,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
         memory_limit: bounds.memory,
         ..Default::default()
     });
-    let mut session = Session::new(device, load(&folder.join(&case.ptx), &[], bounds)?)?;
+    let mut session = Session::new(device, load(&folder.join(&case.ptx), &options.linked.files, bounds)?)?;
     for (name, memory) in &case.buffer {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;

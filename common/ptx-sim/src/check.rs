@@ -17,7 +17,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
-    let module = load(file, &[], Bounds::new(&options.limits))?;
+    let module = load(file, &options.linked.files, Bounds::new(&options.limits))?;
     let kernels: Vec<&KernelInfo> = module.kernels().collect();
     if options.json {
         let kernels: Vec<Value> = kernels.iter().map(|kernel| kernel_json(kernel)).collect();

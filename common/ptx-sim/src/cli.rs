@@ -115,9 +115,8 @@ pub(crate) struct Launch {
     /// The PTX file; `FILE.ptx.gz` will do
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
-    /// A PTX file with functions and variables that the first declares `.extern`, as of `nvcc -rdc=true`; may be given more than once
-    #[arg(long, value_name = "FILE.ptx")]
-    pub link: Vec<PathBuf>,
+    #[command(flatten)]
+    pub linked: Linked,
     /// The kernel's name, as in the PTX or in the source; not needed if the file has only one
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
@@ -161,6 +160,14 @@ pub(crate) struct Launch {
     /// The kernel's arguments, see below
     #[arg(value_name = "ARG", value_parser = argument)]
     pub args: Vec<Argument>,
+}
+
+/// Files that a PTX file is linked with.
+#[derive(Debug, Args)]
+pub(crate) struct Linked {
+    /// A PTX file with functions and variables that the first declares `.extern`, as of `nvcc -rdc=true`; may be given more than once
+    #[arg(long = "link", value_name = "FILE.ptx")]
+    pub files: Vec<PathBuf>,
 }
 
 /// Host resources that the command may take.
@@ -304,6 +311,8 @@ pub(crate) struct CaseOptions {
     /// The file, see below
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub linked: Linked,
     /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
@@ -438,12 +447,14 @@ pub(crate) struct Check {
     #[arg(value_name = "FILE.ptx", required_unless_present = "list")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
+    pub linked: Linked,
+    #[command(flatten)]
     pub limits: Limits,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
     /// List what the simulator supports and what it refuses, as the tables of its README
-    #[arg(long, conflicts_with_all = ["file", "json"])]
+    #[arg(long, conflicts_with_all = ["file", "files", "json"])]
     pub list: bool,
 }
 

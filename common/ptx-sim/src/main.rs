@@ -254,7 +254,7 @@ struct Launched {
 /// Runs the kernel and observes it.
 fn launch(options: &Launch, config: DeviceConfig, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
     let device = Device::new(DeviceConfig { memory_limit: bounds.memory, stack: options.stack, ..config });
-    let mut session = Session::new(device, load(&options.file, &options.link, bounds)?)?;
+    let mut session = Session::new(device, load(&options.file, &options.linked.files, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
         session.add(buffer, "buffer")?;

@@ -199,6 +199,12 @@ pub(crate) struct WmmaMemory {
 }
 
 impl WmmaMemory {
+    /// Bytes of a lane's registers that precede a part of one.
+    pub(crate) fn after(&self, register: usize, part: usize) -> u64 {
+        let bytes = if self.wide { 8 } else { 4 };
+        (register * bytes + part * self.access.part_bytes()) as u64
+    }
+
     pub(super) fn note_load(&self, facts: &mut Facts) {
         facts.read(self.stride).read(self.address.row()).write(self.rows.iter().copied());
     }

@@ -148,6 +148,15 @@ pub(crate) fn collect(registers: &[Lanes], transposed: bool, rows: &mut [[u8; 16
     }
 }
 
+/// `movmatrix`: an 8 × 8 matrix of 16-bit elements, transposed.
+pub(crate) fn transposed(a: &Lanes) -> Lanes {
+    let element = |[row, column]: [usize; 2]| a[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+    std::array::from_fn(|lane| {
+        let [low, high] = halves(lane, true).map(element);
+        low | high << 16
+    })
+}
+
 /// [row, column] of the low and the high half of a lane's register in its 8 × 8 matrix.
 fn halves(lane: usize, transposed: bool) -> [[usize; 2]; 2] {
     [0, 1].map(|part| {

@@ -105,6 +105,17 @@ impl Fragment {
         Self { registers, ..self }
     }
 
+    /// Place, register, lane and bits of each unit of the first copy.
+    pub(super) fn elements(&self) -> impl Iterator<Item = ([u8; 2], usize, usize, u64)> {
+        let parts = self.parts;
+        let bits =
+            move |part: usize| if parts == 1 { u64::MAX } else { ((1 << (32 / parts)) - 1) << (part * 32 / parts) };
+        self.places
+            .iter()
+            .enumerate()
+            .map(move |(at, place)| (*place, at / parts / 32, at / parts % 32, bits(at % parts)))
+    }
+
     /// The place of a part of any copy.
     pub(super) fn place(&self, lane: usize, register: usize, part: usize) -> [u8; 2] {
         let at = (register * 32 + lane) * self.parts + part;

@@ -57,7 +57,7 @@ mod sparse;
 mod tests;
 mod wgmma;
 
-pub(crate) use access::{WmmaAccess, collect, distribute};
+pub(crate) use access::{WmmaAccess, collect, distribute, transposed};
 pub(crate) use layout::Lanes;
 pub(crate) use product::Mma;
 pub(crate) use sparse::InvalidMetadata;

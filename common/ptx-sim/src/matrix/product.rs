@@ -93,7 +93,7 @@ impl Mma {
     pub(crate) fn layouts(&self) -> Vec<FragmentLayout> {
         let Spec { d, a, b, c, .. } = self.0.spec;
         let names = [("A", a), ("B", b), ("C", c), ("D", d)];
-        let layouts = names.into_iter().zip(self.0.spec.fragments());
+        let layouts = names.into_iter().zip(&self.0.fragments);
         layouts.map(|((name, number), fragment)| fragment.layout(name, number)).collect()
     }
 
@@ -118,6 +118,29 @@ impl Mma {
             }
             Arithmetic::Integer { .. } | Arithmetic::Bits(_) => 0,
         }
+    }
+
+    /// The undefined bits of D, from those of A, B and C: an element of A or B that has some makes the sums of its row or column
+    /// undefined, an element of C its own.
+    pub(crate) fn undefined(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes]) -> Vec<Lanes> {
+        let spec = self.0.spec;
+        let [of_a, of_b, of_c, of_d] = &self.0.fragments;
+        let places = |fragment: &Fragment, registers: &[Lanes]| -> Vec<[u8; 2]> {
+            let is_undefined = |place: &([u8; 2], usize, usize, u64)| registers[place.1][place.2] & place.3 != 0;
+            fragment.elements().filter(is_undefined).map(|(place, ..)| place).collect()
+        };
+        let rows = places(of_a, a).iter().fold(0u32, |all, [row, _]| all | 1 << row);
+        let columns = places(of_b, b).iter().fold(0u32, |all, [_, column]| all | 1 << column);
+        let mut own = [0u32; 32];
+        places(of_c, c).iter().for_each(|[row, column]| own[usize::from(*row)] |= 1 << column);
+        let mut d = vec![[0; 32]; of_d.registers];
+        for ([row, column], register, lane, bits) in of_d.elements() {
+            let row_of_a = if spec.is_quads() { column / 8 * 8 + row } else { row };
+            if rows >> row_of_a & 1 | (columns | own[usize::from(row)]) >> column & 1 != 0 {
+                d[register][lane] |= bits;
+            }
+        }
+        d
     }
 
     /// Executes the product. All slices have the lengths of [`Mma::registers`]; `metadata` is there if [`Mma::is_sparse`],
@@ -240,6 +263,8 @@ struct Plan {
     a: Operand,
     b: Operand,
     c: Operand,
+    /// Of A, B, C and D.
+    fragments: [Fragment; 4],
 }
 
 impl Spec {
@@ -278,8 +303,9 @@ impl Plan {
         let Spec { shape: Shape { m, n, k }, d, a, b, c, .. } = spec;
         let k = k / a.elements_a_unit();
         let quads = spec.is_quads();
-        let [fragment_a, fragment_b, fragment_c, fragment_d] = spec.fragments();
-        let operand = |number, fragment: Fragment, index: &dyn Fn(usize, usize) -> usize| Operand {
+        let fragments = spec.fragments();
+        let [fragment_a, fragment_b, fragment_c, fragment_d] = &fragments;
+        let operand = |number, fragment: &Fragment, index: &dyn Fn(usize, usize) -> usize| Operand {
             number,
             registers: fragment.registers,
             indices: fragment.places.iter().map(|&[row, column]| index(row.into(), column.into()) as u16).collect(),
@@ -296,6 +322,7 @@ impl Plan {
             a: operand(a, fragment_a, &|row, column| row * spec.kept(k) + column),
             b: operand(b, fragment_b, &tiled(k)),
             c: operand(c, fragment_c, &tiled(m)),
+            fragments,
         }
     }
 

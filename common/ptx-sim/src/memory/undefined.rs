@@ -86,9 +86,12 @@ impl UndefinedBits {
             }
             self.sources.len() - 1
         });
-        for (byte, bits) in (at..).zip(stored.bits) {
-            let number = first + (byte / 4 - at / 4) * step;
-            let page = match self.pages.entry(number / PAGE) {
+        let end = at + stored.bits.len() as u64;
+        let mut word = at / 4;
+        while word < end.div_ceil(4) {
+            let number = |word: u64| first + (word - at / 4) * step;
+            let here = number(word) / PAGE;
+            let page = match self.pages.entry(here) {
                 std::collections::btree_map::Entry::Occupied(page) => page.into_mut(),
                 std::collections::btree_map::Entry::Vacant(page) => {
                     let words = match self.spare.pop() {
@@ -104,11 +107,17 @@ impl UndefinedBits {
                     page.insert(words)
                 }
             };
-            let word = &mut page[(number % PAGE) as usize];
-            let shift = byte % 4 * 8;
-            let bits_here = u32::from(*bits) << shift;
-            *word =
-                Word { bits: word.bits & !(0xff << shift) | bits_here, source: source as u16 + 1, whole: stored.whole };
+            while word < end.div_ceil(4) && number(word) / PAGE == here {
+                let (mut known, mut bits) = (u32::MAX, 0);
+                for byte in (4 * word).max(at)..(4 * word + 4).min(end) {
+                    known &= !(0xff << (byte % 4 * 8));
+                    bits |= u32::from(stored.bits[(byte - at) as usize]) << (byte % 4 * 8);
+                }
+                let place = &mut page[(number(word) % PAGE) as usize];
+                let bits = place.bits & known | bits;
+                *place = Word { bits, source: source as u16 + 1, whole: stored.whole };
+                word += 1;
+            }
         }
         true
     }

@@ -25,6 +25,8 @@ fn module(bodies: &[&str]) -> String {
     let kernels: String = bodies.iter().enumerate().map(kernel).collect();
     format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n\
+         .func (.reg .b32 out, .reg .pred holds) copied(.reg .b32 in, .reg .pred p) {{ mov.b32 out, in; mov.pred holds, p; ret; }}\
+         .func (.reg .b32 out) from_memory(.param .b32 in) {{ ld.param.b32 out, [in]; ret; }}\
          .func (.param .b64 out) same(.param .align 8 .b8 in[16]) {{\n.reg .b64 %rd<2>;\n\
          ld.param.b64 %rd1, [in+8]; st.param.b64 [out], %rd1; ret;\n}}\n{kernels}"
     )
@@ -107,13 +109,27 @@ fn what_is_only_copied_is_not_used() {
         "st.shared.u32 [tile], %r1; ld.shared.u32 %r2, [tile]; st.local.u32 [mine], %r2; ld.local.u32 %r3, [mine];";
     let through_call = "{ .param .align 8 .b8 a[16]; .param .b64 b; mov.b64 %rd3, {%r1, %r1}; st.param.b64 [a], %rd3;\n\
                         st.param.b64 [a+8], %rd3; call (b), same, (a); ld.param.b64 %rd4, [b]; cvt.u32.u64 %r3, %rd4; }";
-    for copy in [through_memory, through_call] {
+    let through_registers = "setp.ne.u32 %p2, %r0, %r0; call (%r3, %p3), copied, (%r1, %p2);";
+    let register_to_memory = "call (%r3), from_memory, (%r1);";
+    for copy in [through_memory, through_call, through_registers, register_to_memory] {
         passes(&[&format!("LOAD {copy} add.u32 %r4, %r3, 1; st.shared.u32 [tile+4], %r4; ret;")]);
         let used = format!("LOAD\n{copy}\nsetp.eq.u32 %p1, %r3, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;");
         let finding = finds(&[&used]);
         // The read that brought it, not the last one.
         assert!(finding.instruction.contains("[unset0]") && finding.count == 1, "{finding:?}");
     }
+    // A predicate is followed through a call, too.
+    let through_predicate = "mov.u32 %r0, 0; setp.ne.u32 %p2, %r1, 4; call (%r3, %p3), copied, (%r0, %p2);";
+    passes(&[&format!("LOAD {through_predicate} ret;")]);
+    passes(&[&format!(
+        "LOAD {through_predicate} setp.eq.u32 %p1, %r3, 0; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"
+    )]);
+    finds(&[&format!("LOAD\n{through_predicate}\n@%p3 bra END; st.shared.u32 [tile], 1; END: ret;")]);
+    // What a call left in its registers is not the next one's.
+    let twice = "call (%r3, %p3), copied, (%r1, %p2); call (%r3, %p3), copied, (%r0, %p2);";
+    passes(&[&format!(
+        "LOAD mov.u32 %r0, 4; setp.ne.u32 %p2, %r0, 4; {twice} setp.eq.u32 %p1, %r3, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"
+    )]);
     // Overwritten, it is defined.
     passes(&["LOAD st.shared.u32 [tile], %r1; st.shared.u32 [tile], 7; ld.shared.u32 %r2, [tile];\n\
               setp.eq.u32 %p1, %r2, 4; @%p1 bra END; st.shared.u32 [tile], 1; END: ret;"]);
@@ -232,4 +248,111 @@ fn operations_say_which_bits_are_undefined() {
     ] {
         undefined_bits(&format!("mov.u32 %r0, 0; {body}"), expected);
     }
+}
+
+/// The findings of a warp of 32 threads and of the host that reads rows of 32 bytes of what it stored, for each row. `%r0` is the
+/// lane, `%r1` the address of `unset`, `%r2` that of `tile`, both shared; `%rd1` the buffer.
+fn of_warp(body: &str) -> (Vec<Fault>, Vec<Vec<Fault>>) {
+    let text = format!(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
+         .reg .b32 %r<40>; .reg .b64 %rd<9>; .reg .f32 %f<40>; .reg .pred %p<9>;\n\
+         .shared .align 16 .b8 unset[1024]; .shared .align 16 .b8 tile[1024];\n\
+         ld.param.u64 %rd1, [out]; mov.u32 %r0, %laneid; mov.u32 %r1, unset; mov.u32 %r2, tile;\n{body}\nret;\n}}"
+    );
+    let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+    let kernel = device.load(&Module::from_ptx(&text, "k.ptx").unwrap()).unwrap().kernel("k").unwrap();
+    let out = device.alloc(1024, "out").unwrap();
+    let config = LaunchConfig { block: [32, 1, 1], ..Default::default() };
+    let launched = findings_with_reads(&device, kernel.launch(&config, &[out.into()]), &[]);
+    (launched, (0..32).map(|row| device.undefined(out.offset(32 * row), 32).unwrap()).collect())
+}
+
+/// Rows of 32 bytes in which the host finds something undefined.
+#[track_caller]
+fn undefined_rows(body: &str) -> Vec<usize> {
+    let (launched, rows) = of_warp(body);
+    assert!(launched.is_empty(), "{body}: {launched:#?}");
+    for finding in rows.iter().flatten() {
+        assert!(finding.instruction.contains("[unset"), "{finding}");
+    }
+    (0..32).filter(|row| !rows[*row].is_empty()).collect()
+}
+
+#[test]
+fn a_product_is_undefined_where_its_factors_are() {
+    // Lane l holds elements 2·(l % 4) and the next of rows l / 4 and l / 4 + 8 of D, stored as [16, 8].
+    let product = |undefined: &str| {
+        format!(
+            "mov.b32 %r10, 0; mov.b32 %r11, 0; mov.b32 %r12, 0; mov.b32 %r13, 0; mov.b32 %r14, 0; mov.b32 %r15, 0;
+             mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
+             {undefined}
+             mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%f4, %f5, %f6, %f7}}, {{%r10, %r11, %r12, %r13}},
+             {{%r14, %r15}}, {{%f0, %f1, %f2, %f3}};
+             shl.b32 %r3, %r0, 3; cvt.u64.u32 %rd2, %r3; add.u64 %rd2, %rd1, %rd2;
+             st.global.f32 [%rd2], %f4; st.global.f32 [%rd2+4], %f5; st.global.f32 [%rd2+256], %f6; st.global.f32 [%rd2+260], %f7;"
+        )
+    };
+    assert!(undefined_rows(&product("")).is_empty());
+    // Registers 0 and 1 of A in lane 5: rows 1 and 9.
+    assert_eq!(undefined_rows(&product("setp.eq.u32 %p1, %r0, 5; @%p1 ld.shared.b32 %r10, [unset];")), [1]);
+    assert_eq!(undefined_rows(&product("setp.eq.u32 %p1, %r0, 5; @%p1 ld.shared.b32 %r11, [unset];")), [9]);
+    // B in lane 9: column 2 of all rows.
+    let of_b = product("setp.eq.u32 %p1, %r0, 9; @%p1 ld.shared.b32 %r15, [unset];");
+    assert_eq!(undefined_rows(&of_b), (0..16).collect::<Vec<_>>());
+    let only = |column: u32| {
+        format!(
+            "{of_b} setp.eq.u32 %p2, %r0, {column}; @!%p2 bra END; setp.eq.f32 %p3, %f4, 0f00000000; @%p3 bra END; st.shared.b32 [tile], 1; END:"
+        )
+    };
+    assert_eq!(of_warp(&only(1)).0.len(), 1);
+    assert_eq!(of_warp(&only(2)).0.len(), 0);
+    // C adds its own only.
+    assert_eq!(undefined_rows(&product("setp.eq.u32 %p1, %r0, 13; @%p1 ld.shared.f32 %f2, [unset];")), [11]);
+    // Each sum names the read that it is from.
+    let (_, rows) = of_warp(&product(
+        "setp.eq.u32 %p1, %r0, 5; @%p1 ld.shared.b32 %r10, [unset]; setp.eq.u32 %p1, %r0, 8; @%p1 ld.shared.b32 %r10, [unset+8];",
+    ));
+    assert!(rows[1].len() == 1 && rows[1][0].instruction.contains("[unset]"), "{rows:#?}");
+    assert!(rows[2].len() == 1 && rows[2][0].instruction.contains("[unset+8]"), "{rows:#?}");
+}
+
+#[test]
+fn matrices_are_copied_bit_by_bit() {
+    // Lane 5 has row 1, columns 2 and 3; its column 3 is undefined.
+    let start =
+        "mov.b32 %r10, 0; setp.eq.u32 %p1, %r0, 5; @%p1 ld.shared.b16 %r10, [unset]; @%p1 shl.b32 %r10, %r10, 16;
+        shl.b32 %r3, %r0, 4; add.u32 %r3, %r2, %r3;";
+    let stores = |form: &str, back: &str| {
+        format!(
+            "{start} stmatrix.sync.aligned.m8n8.x1{form}.shared.b16 [%r3], {{%r10}}; bar.warp.sync -1; {back}
+             shl.b32 %r4, %r0, 5; cvt.u64.u32 %rd2, %r4; add.u64 %rd2, %rd1, %rd2; st.global.b32 [%rd2], %r11;"
+        )
+    };
+    let load = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r11}, [%r3];";
+    assert_eq!(
+        undefined_rows(&stores("", load).replace("st.global.b32", "shr.u32 %r11, %r11, 16; st.global.b32")),
+        [5]
+    );
+    // Of the register only that half.
+    assert!(
+        undefined_rows(&stores("", load).replace("st.global.b32", "and.b32 %r11, %r11, 0xffff; st.global.b32"))
+            .is_empty()
+    );
+    // Transposed: row 3, column 1.
+    let high = |body: String| body.replace("st.global.b32", "shr.u32 %r11, %r11, 16; st.global.b32");
+    assert_eq!(undefined_rows(&high(stores(".trans", load))), [12]);
+    assert_eq!(undefined_rows(&high(stores(".trans", &load.replace("x1", "x1.trans")))), [5]);
+    let moved = "mov.u32 %r11, %r10; movmatrix.sync.aligned.m8n8.trans.b16 %r11, %r10;";
+    assert_eq!(undefined_rows(&high(stores("", moved))), [12]);
+    // Row 5 of A was never written; neither A's load nor the product uses it.
+    let wmma = "shl.b32 %r3, %r0, 4; add.u32 %r3, %r2, %r3; setp.eq.u32 %p1, %r0, 10;
+        mov.b32 %r10, 0; @!%p1 st.shared.v4.b32 [%r3], {%r10, %r10, %r10, %r10};
+        @%p1 ld.shared.b32 %r11, [unset]; @%p1 st.shared.v4.b32 [%r3], {%r10, %r11, %r10, %r10}; bar.warp.sync -1;
+        wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}, [tile];
+        mov.b32 %r20, 0; mov.f32 %f0, 0f00000000;
+        wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8},
+        {%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}, {%r20, %r20, %r20, %r20, %r20, %r20, %r20, %r20},
+        {%f0, %f0, %f0, %f0, %f0, %f0, %f0, %f0};
+        wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd1], {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8};";
+    assert_eq!(undefined_rows(wmma), [10, 11]);
 }

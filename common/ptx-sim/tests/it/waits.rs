@@ -310,3 +310,36 @@ fn a_limit_says_how_far_the_launch_came() {
         stopped(LaunchConfig { time_limit: time, ..block }, FaultKind::TimeLimit);
     }
 }
+
+/// `while (__syncthreads_or(left > 0)) { …; if (--left == 0) { out[t] = rounds; return; } } out[t] = rounds;`, where a compiler has
+/// made one store of the two. On an H200 threads that have returned count as arrived, as the CUDA C++ Programming Guide
+/// says of "non-exited threads".
+#[test]
+fn threads_that_returned_from_a_loop_count_as_arrived() {
+    let reduced = |reduction: &str| {
+        format!(
+            "rem.u32 %v2, %v1, 5; mov.u32 %v3, 0;
+             AGAIN: setp.gt.s32 %p1, %v2, 0; {reduction} @!%p2 bra OVER; sub.u32 %v2, %v2, 1; add.u32 %v3, %v3, 1;
+             setp.eq.u32 %p3, %v2, 0; @%p3 bra END; bra AGAIN;
+             OVER: add.u32 %v3, %v3, 100; END: st.global.u32 [%rd2], %v3;"
+        )
+    };
+    // Of five threads the first goes on until the last has returned.
+    let expected: Vec<u32> = (0..64).map(|thread| [104, 1, 2, 3, 4][thread % 5]).collect();
+    for sanitize in SANITISED {
+        for reduction in [
+            "bar.red.or.pred %p2, 0, %p1;",
+            "bar.red.popc.u32 %v4, 0, %p1; setp.ne.u32 %p2, %v4, 0;",
+            "bar.red.and.pred %p2, 0, !%p1; not.pred %p2, %p2;",
+        ] {
+            assert_eq!(values(sanitize, [1, 64], &reduced(reduction)), expected, "{reduction}");
+        }
+        // Without a loop the barrier is one that not all threads of a warp reach, and in one, none of those that left may
+        // meet the others at another barrier.
+        let branch =
+            "setp.lt.u32 %p1, %v1, 16; @!%p1 bra END; bar.red.or.pred %p2, 0, %p1; END: st.global.u32 [%rd2], %v1;";
+        assert_eq!(fault(sanitize, [1, 32], branch).kind, FaultKind::BarrierDivergence);
+    }
+    let another = reduced("bar.red.or.pred %p2, 0, %p1;") + "bar.sync 0; st.global.u32 [%rd2], %v1;";
+    assert_eq!(fault(true, [1, 64], &another).kind, FaultKind::BarrierDivergence);
+}

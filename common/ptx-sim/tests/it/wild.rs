@@ -134,3 +134,156 @@ fn a_finding_says_what_the_model_asks_for() {
     assert!(note("counts_within_blocks", 2, 64).contains("Morally strong operations"));
     assert!(note("waits_untold", 1, 64).contains("initialises an mbarrier"));
 }
+
+/// Runs the cases of the folder that `PTX_SIM_WILD` names, and compares each with what is expected of it: kernels from public
+/// reports that are not this project's to keep. Each has a folder:
+///
+/// - `run.sh`, a script for bash that calls `ptx-sim`, and tells of a plain run after the line `== plain`, of a sanitised one
+///   after `== sanitize`. `nvptx`, with which it compiles `kernel.cu`, does nothing here: `kernel.ptx` is there.
+/// - `expect.txt`: `sanitize:`, `clean` or kinds of findings, one of which is expected; `line:`, texts with ` || ` between them, of
+///   which a line that a finding shows has one; `plain:`, what is printed (`^` and `$` are the ends of a line), or
+///   `fault:` and kinds with `|` between them.
+#[cfg(feature = "cli")]
+mod found {
+    use std::fmt::Write as _;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// A value of `expect.txt`, which may have several lines.
+    fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+        const KEYS: [&str; 4] = ["kind: ", "sanitize: ", "line: ", "plain: "];
+        let begins = |line: &str| KEYS.iter().any(|key| line.starts_with(key));
+        let starts = || {
+            text.split_inclusive('\n').scan(0, |at, line| {
+                *at += line.len();
+                Some((*at - line.len(), line))
+            })
+        };
+        let (start, _) = starts().find(|(_, line)| line.starts_with(key))?;
+        let end = starts().find(|(at, line)| *at > start && begins(line)).map_or(text.len(), |(at, _)| at);
+        Some(text[start + key.len()..end].trim_end_matches('\n'))
+    }
+
+    /// What a script prints of one run.
+    fn section<'o>(output: &'o str, name: &str) -> Option<&'o str> {
+        let (_, after) = output.split_once(&format!("== {name}\n"))?;
+        Some(after.split("\n== ").next().unwrap_or(after))
+    }
+
+    /// The kind of each finding, and the lines of source that it shows.
+    fn findings(section: &str) -> Vec<(&str, Vec<&str>)> {
+        let mut all = Vec::new();
+        for line in section.lines() {
+            if let Some((kind, _)) = line.strip_prefix("error[").and_then(|rest| rest.split_once("]: ")) {
+                all.push((kind, Vec::new()));
+            } else if let (Some((_, lines)), Some((number, text))) = (all.last_mut(), line.split_once(" | "))
+                && number.trim().parse::<u32>().is_ok()
+            {
+                lines.push(text);
+            }
+        }
+        all
+    }
+
+    fn prints(section: &str, pattern: &str) -> bool {
+        let (begins, pattern) = pattern.strip_prefix(['^', '\n']).map_or((false, pattern), |rest| (true, rest));
+        let (ends, pattern) = pattern.strip_suffix('$').map_or((false, pattern), |rest| (true, rest));
+        section.match_indices(pattern).any(|(at, _)| {
+            let (before, after) = (&section[..at], &section[at + pattern.len()..]);
+            (!begins || before.is_empty() || before.ends_with('\n'))
+                && (!ends || after.is_empty() || after.starts_with('\n'))
+        })
+    }
+
+    /// What is wrong with a case; `None` if it is as expected, `Some(Err(…))` if that is not in a form that can be compared.
+    fn wrong(output: &str, expected: &str) -> Option<Result<String, &'static str>> {
+        let Some(sanitised) = section(output, "sanitize") else { return Some(Err("it has no line `== sanitize`")) };
+        let Some(kinds) = value(expected, "sanitize: ") else { return Some(Err("it expects nothing of a sanitiser")) };
+        let found = findings(sanitised);
+        let mut reasons = String::new();
+        if kinds == "clean" {
+            if !found.is_empty() || !prints(sanitised, "^exit 0$") {
+                reasons += "sanitised, it is not clean; ";
+            }
+        } else {
+            let known: Vec<_> = found.iter().filter(|(kind, _)| kinds.split(' ').any(|other| other == *kind)).collect();
+            let texts: Vec<&str> =
+                value(expected, "line: ").into_iter().flat_map(|texts| texts.split(" || ")).collect();
+            let shows = |(_, lines): &&&(&str, Vec<&str>)| {
+                lines.iter().any(|line| texts.iter().any(|text| line.contains(text)))
+            };
+            if known.is_empty() {
+                let _ = write!(reasons, "no finding is {kinds}; ");
+            } else if !texts.is_empty() && known.iter().find(shows).is_none() {
+                let _ = write!(reasons, "no finding shows a line with {texts:?}; ");
+            }
+        }
+        if let Some(pattern) = value(expected, "plain: ") {
+            let plain = section(output, "plain").unwrap_or_default();
+            let is_right = match pattern.strip_prefix("fault:") {
+                Some(kinds) => findings(plain).iter().any(|(kind, _)| kinds.split('|').any(|other| other == *kind)),
+                None => prints(plain, pattern),
+            };
+            if !is_right {
+                let _ = write!(reasons, "plain, it does not give {pattern:?}; ");
+            }
+        }
+        (!reasons.is_empty()).then_some(Ok(reasons))
+    }
+
+    #[test]
+    fn cases_of_a_folder_are_as_expected() {
+        let Some(folder) = std::env::var_os("PTX_SIM_WILD") else { return };
+        let command = Path::new(env!("CARGO_BIN_EXE_ptx-sim"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.retain(|path| path.join("expect.txt").is_file());
+        names.sort();
+        let (mut failed, mut unjudged) = (String::new(), Vec::new());
+        for case in &names {
+            // Scripts write beside themselves.
+            let copy = tempfile::tempdir().unwrap();
+            for entry in
+                std::fs::read_dir(case).unwrap().map(|entry| entry.unwrap()).filter(|entry| entry.path().is_file())
+            {
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+            let name = case.file_name().unwrap().to_string_lossy();
+            let output = Command::new("bash")
+                .args(["-c", "exec bash run.sh 2>&1"])
+                .current_dir(copy.path())
+                .env("PATH", format!("{}:{path}", command.parent().unwrap().display()))
+                .env("BASH_FUNC_nvptx%%", "() { :; }")
+                .output()
+                .unwrap();
+            let output = String::from_utf8_lossy(&output.stdout);
+            match wrong(&output, &std::fs::read_to_string(case.join("expect.txt")).unwrap()) {
+                None => {}
+                Some(Ok(reasons)) => failed += &format!("{name}: {reasons}\n{output}\n"),
+                Some(Err(reason)) => unjudged.push(format!("{name}: {reason}")),
+            }
+        }
+        println!("{} cases; not compared: {unjudged:#?}", names.len());
+        assert!(!names.is_empty() && failed.is_empty(), "{failed}");
+    }
+
+    #[test]
+    fn expectations_are_told_from_others() {
+        let output = "== plain\n1,2\n3\nexit 0\n== sanitize\nerror[shared-race]: kernel `k`: race\n  --> kernel.cu:5:1\n   |\n 5 | s[t] = x;\n   = note: it\nexit 1\n";
+        for (expected, fits) in [
+            ("sanitize: shared-race\nline: s[t] =", true),
+            ("sanitize: global-race shared-race\nline: nothing || = x;\nplain: ^1,2\n3$\n", true),
+            ("sanitize: global-race\nline: s[t]", false),
+            ("sanitize: shared-race\nline: note: it", false),
+            ("sanitize: clean\n", false),
+            ("sanitize: shared-race\nplain: ^2\n", false),
+            ("sanitize: shared-race\nplain: 1$\n", false),
+            ("sanitize: shared-race\nplain: \n3$\n", true),
+            ("sanitize: shared-race\nplain: fault:out-of-bounds\n", false),
+        ] {
+            assert_eq!(wrong(output, expected).is_none(), fits, "{expected}");
+        }
+        assert!(wrong("== sanitize\n1\nexit 0\n", "sanitize: clean").is_none());
+        assert!(matches!(wrong(output, "collatz 8,16"), Some(Err(_))));
+    }
+}

@@ -162,15 +162,15 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     };
     for target in targets {
         // The source of a copy to another block is read at once: that is one of the orders that PTX allows.
-        let far = match (&far, target) {
-            (Far::Shared(from), Some(_)) => {
-                let mut held = vec![0; bytes as usize];
-                read_block(context.block, *from, &mut held);
-                Far::Bytes(held)
+        let mut transfer = Transfer::new(by, [at, bytes], far.clone(), Completes::Barrier(barrier_at), reduction);
+        if let (Far::Shared(from), Some(_)) = (&far, target) {
+            let mut held = vec![0; bytes as usize];
+            read_block(context.block, *from, &mut held);
+            transfer.far = Far::Bytes(held);
+            if let Some(sanitiser) = context.monitor.sanitiser() {
+                transfer.undefined = sanitiser.undefined_source(context.launch, context.block, &transfer, Some(*from));
             }
-            (far, _) => far.clone(),
-        };
-        let transfer = Transfer::new(by, [at, bytes], far, Completes::Barrier(barrier_at), reduction);
+        }
         let object = match target {
             None => &mut *context.block,
             Some(rank) => &mut context.block.peers[rank as usize],

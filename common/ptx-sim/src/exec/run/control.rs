@@ -59,6 +59,7 @@ pub(crate) fn enter<M: Monitor>(
         Callee::AssertFail => return Err(printf::assertion(context, call, split.mask)),
         Callee::Function(function) => {
             context.block.charged += context.warp.call(context.launch, split, function, call)?;
+            pass_arguments(context, split, call);
             check_stack(context, split)?;
         }
         Callee::Indirect(row) => {
@@ -80,10 +81,38 @@ pub(crate) fn enter<M: Monitor>(
                 split.mask = same;
             }
             context.block.charged += context.warp.call(context.launch, split, (index / FUNCTION_BYTES) as u32, call)?;
+            pass_arguments(context, split, call);
             check_stack(context, split)?;
         }
     }
     Ok((context.block.charged - before).try_into().unwrap_or(u32::MAX))
+}
+
+/// Tells a sanitiser of the arguments of the function that `split` has entered.
+fn pass_arguments<M: Monitor>(context: &mut Context<'_, '_, M>, split: &Split, call: &Call) {
+    let (at, block) = (context.at(), context.block.number);
+    let (Some(sanitiser), Some(caller)) = (context.monitor.sanitiser(), split.callers.last()) else { return };
+    let callee = &context.launch.program.functions[split.frame.function as usize];
+    for (from, to) in call.args.iter().zip(&callee.params) {
+        sanitiser.passed(at, block, context.warp, [(*caller, *from), (split.frame, *to)], split.mask);
+    }
+}
+
+/// Leaves the function that `split` is in.
+#[inline(never)]
+pub(crate) fn leave<M: Monitor>(context: &mut Context<'_, '_, M>, split: &mut Split) {
+    let (at, block) = (context.at(), context.block.number);
+    let left = split.frame;
+    context.warp.ret(context.launch, split);
+    let Some(sanitiser) = context.monitor.sanitiser() else { return };
+    let program = context.launch.program;
+    if let Op::Call(call) = &program.code[left.back as usize - 1].op {
+        let returns = &program.functions[left.function as usize].returns;
+        for (from, to) in returns.iter().zip(&call.results) {
+            sanitiser.passed(at, block, context.warp, [(left, *from), (split.frame, *to)], split.mask);
+        }
+    }
+    sanitiser.undefined.returned((block, at.warp), left, split.mask);
 }
 
 /// Lanes come to a barrier of the block.

@@ -136,33 +136,41 @@ pub(crate) fn scatter<M: Monitor>(
     }
 }
 
-/// Reads `values.len()` elements of `bytes` each at one address of one lane: for instructions that address memory by lane.
+/// Reads `values.len()` elements of `bytes` each at one address of one lane, `after` that number of the instruction's bytes for
+/// it: for instructions that address memory by lane.
 pub(crate) fn read_lane<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     space: MemSpace,
     lane: usize,
     address: u64,
-    bytes: u8,
+    (after, bytes): (u64, u8),
     values: &mut [u64],
 ) -> Checked<()> {
     let mut addresses = [0; 32];
     addresses[lane] = address;
     let total = u64::from(bytes) * values.len() as u64;
-    for_parts(context, space, &addresses, 1 << lane, Reach::new(Kind::Read, total), |context, part| {
-        for (at, value) in values.iter_mut().enumerate() {
-            *value = gather(context, part, &addresses, at as u64 * u64::from(bytes), bytes)[lane];
-        }
-    })?;
+    for_parts(
+        context,
+        space,
+        &addresses,
+        1 << lane,
+        Reach { after, ..Reach::new(Kind::Read, total) },
+        |context, part| {
+            for (at, value) in values.iter_mut().enumerate() {
+                *value = gather(context, part, &addresses, at as u64 * u64::from(bytes), bytes)[lane];
+            }
+        },
+    )?;
     Ok(())
 }
 
-/// Writes elements at one address of one lane.
+/// Writes elements at one address of one lane; `after` as for [`read_lane`].
 pub(crate) fn write_lane<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     space: MemSpace,
     lane: usize,
     address: u64,
-    bytes: u8,
+    (after, bytes): (u64, u8),
     values: &[u64],
 ) -> Checked<()> {
     let mut addresses = [0; 32];
@@ -175,7 +183,7 @@ pub(crate) fn write_lane<M: Monitor>(
         }
         all
     };
-    let reach = Reach { values: Some(&written), ..Reach::new(Kind::Write, total) };
+    let reach = Reach { values: Some(&written), after, ..Reach::new(Kind::Write, total) };
     for_parts(context, space, &addresses, 1 << lane, reach, |context, part| {
         for (at, value) in values.iter().enumerate() {
             scatter(context, part, &addresses, at as u64 * u64::from(bytes), bytes, |_| *value);

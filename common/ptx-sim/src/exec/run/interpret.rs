@@ -11,7 +11,7 @@ use super::async_copy::{cp_async, cp_async_wait};
 use super::atomic;
 use super::bulk;
 use super::context::{Context, Fail, Step, Stop};
-use super::control::{arrive, cluster_arrive, cluster_wait, enter, leave_behind, part};
+use super::control::{arrive, cluster_arrive, cluster_wait, enter, leave, leave_behind, part};
 use super::load_store::{load, store};
 use super::mbarrier;
 use super::tensor;
@@ -535,7 +535,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     }
                 }
                 split.mask = mask;
-                warp.ret(launch, split);
+                leave(&mut context!(), split);
                 monitor.enters(block, warp, split);
                 pc = split.pc as usize;
                 rows = warp.frame_rows(split.frame);

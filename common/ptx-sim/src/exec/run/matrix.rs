@@ -62,7 +62,8 @@ pub(crate) fn wmma_load<M: Monitor>(
             for part in 0..memory.access.parts() {
                 let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
                 let mut element = [0];
-                read_lane(context, memory.address.space, lane, address, bytes as u8, &mut element)?;
+                let after = memory.after(register, part);
+                read_lane(context, memory.address.space, lane, address, (after, bytes as u8), &mut element)?;
                 value[lane] |= element[0] << (part * bytes * 8);
             }
         }
@@ -85,7 +86,8 @@ pub(crate) fn wmma_store<M: Monitor>(
             for part in 0..memory.access.parts() {
                 let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
                 let element = value[lane] >> (part * bytes * 8);
-                write_lane(context, memory.address.space, lane, address, bytes as u8, &[element])?;
+                let after = memory.after(register, part);
+                write_lane(context, memory.address.space, lane, address, (after, bytes as u8), &[element])?;
             }
         }
     }
@@ -103,7 +105,7 @@ pub(crate) fn ldmatrix<M: Monitor>(
     let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
     for (lane, row) in bytes.iter_mut().enumerate() {
         let mut words = [0; 4];
-        read_lane(context, moves.address.space, lane, addresses[lane], 4, &mut words)?;
+        read_lane(context, moves.address.space, lane, addresses[lane], (0, 4), &mut words)?;
         for (to, word) in row.chunks_mut(4).zip(words) {
             to.copy_from_slice(&(word as u32).to_le_bytes());
         }
@@ -126,7 +128,7 @@ pub(crate) fn stmatrix<M: Monitor>(
     for (lane, row) in bytes.iter().enumerate() {
         let words: Vec<u64> =
             row.chunks(4).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
-        write_lane(context, moves.address.space, lane, addresses[lane], 4, &words)?;
+        write_lane(context, moves.address.space, lane, addresses[lane], (0, 4), &words)?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ fn string<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u6
     let mut bytes = Vec::new();
     for at in 0..MAX_STRING {
         let mut byte = [0];
-        read_lane(context, MemSpace::Generic, lane, address + at, 1, &mut byte)?;
+        read_lane(context, MemSpace::Generic, lane, address + at, (0, 1), &mut byte)?;
         if byte[0] == 0 {
             break;
         }
@@ -72,7 +72,7 @@ fn formatted<M: Monitor>(
     let mut next = |context: &mut Context<'_, '_, M>, bytes: u64| -> Result<u64, Box<Problem>> {
         offset = u64::next_multiple_of(offset, bytes);
         let mut value = [0];
-        read_lane(context, MemSpace::Generic, lane, arguments + offset, bytes as u8, &mut value)?;
+        read_lane(context, MemSpace::Generic, lane, arguments + offset, (0, bytes as u8), &mut value)?;
         offset += bytes;
         count += 1;
         Ok(value[0])

@@ -74,6 +74,9 @@ impl Cluster {
                 return Ok(Outcome::Done);
             }
             if !round.moved {
+                if self.leave_loops(launch) {
+                    continue;
+                }
                 return Err(self.deadlock(launch));
             }
             let starved = starved(self);

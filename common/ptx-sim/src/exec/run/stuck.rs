@@ -21,7 +21,7 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::warp::{MAX_LOOKS, State, Warp};
 use crate::exec::watch::monitor::Monitor;
 use crate::fault::{Fault, FaultKind, MEMORY_WAIT};
-use crate::ir::{AtomOp, CLUSTER_BARRIER, Op};
+use crate::ir::{AtomOp, CLUSTER_BARRIER, Inst, Op};
 use crate::memory;
 use crate::memory::plural;
 use crate::scalar::Relation;
@@ -174,12 +174,43 @@ impl Cluster {
     /// Lets lanes go on that wait at joins, here and from now on, if there are any: what the others wait for may be theirs to
     /// do, as the release of a lock.
     pub(crate) fn leave_joins(&mut self, launch: &Launch<'_>) -> bool {
+        self.leave_those(launch, |_, _| true)
+    }
+
+    /// Lets lanes go on that have left a loop and wait for the others to leave it, if these wait at a reduction by a barrier in
+    /// it, as `while (__syncthreads_or(…))` has in its condition. Where the source returns from the loop, a compiler may
+    /// join what comes before that return with what follows the loop; threads that have returned count as arrived.
+    pub(crate) fn leave_loops(&mut self, launch: &Launch<'_>) -> bool {
+        let code = launch.program.code.as_slice();
+        let is_left = |barrier: usize, join: usize| {
+            let backwards = |(end, inst): (usize, &Inst)| match inst.op {
+                Op::Bra { target, .. } => {
+                    let target = target as usize;
+                    target <= barrier && barrier < end && !(target..=end).contains(&join)
+                }
+                _ => false,
+            };
+            code.iter().enumerate().any(backwards)
+        };
+        self.leave_those(launch, |warp, join| {
+            warp.splits.iter().any(|split| {
+                let pc = split.pc as usize;
+                matches!(&code[pc].op, Op::Barrier(barrier) if barrier.source.is_some()) && is_left(pc, join as usize)
+            })
+        })
+    }
+
+    /// Lets lanes go on that wait at joins which `are_left`.
+    fn leave_those(&mut self, launch: &Launch<'_>, are_left: impl Fn(&Warp, u32) -> bool) -> bool {
         let mut any = false;
         for warp in self.blocks.iter_mut().flat_map(|block| &mut block.warps) {
             for at in 0..warp.joins.len() {
                 let Some(pc) = warp.joins[at].as_ref().filter(|join| join.arrived != 0).map(|join| join.pc) else {
                     continue;
                 };
+                if !are_left(warp, pc) {
+                    continue;
+                }
                 launch.loosen(pc);
                 any |= warp.leave_join(at) != 0;
             }

@@ -24,7 +24,7 @@ fn bytes_at<M: Monitor>(
     let mut bytes = [0; TENSOR_MAP_BYTES];
     for (at, part) in (0..).step_by(PART).zip(bytes.chunks_mut(PART)) {
         let mut words = [0; PART / 8];
-        read_lane(context, space, lane, address.wrapping_add(at), 8, &mut words)?;
+        read_lane(context, space, lane, address.wrapping_add(at), (0, 8), &mut words)?;
         for (to, word) in part.chunks_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -44,7 +44,7 @@ fn set_bytes_at<M: Monitor>(
         for (word, bytes) in words.iter_mut().zip(part.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        write_lane(context, space, lane, address.wrapping_add(at), 8, &words)?;
+        write_lane(context, space, lane, address.wrapping_add(at), (0, 8), &words)?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{lanes, mask_of};
+use crate::matrix::transposed;
 
 /// Lanes that have to come before others of them go on.
 pub(crate) struct Wanted {
@@ -305,13 +306,7 @@ fn execute_group<M: Monitor>(
         }
         TogetherOp::Mma(op) => multiply(rows, op, group)?,
         TogetherOp::MovMatrix { d, a } => {
-            let a = rows.get(*a);
-            let element = |row: usize, column: usize| a[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
-            let pair = |lane: usize| {
-                let (row, column) = (lane / 4, lane % 4 * 2);
-                element(column, row) | element(column + 1, row) << 16
-            };
-            rows.set(*d, group, std::array::from_fn(pair));
+            rows.set(*d, group, transposed(&rows.get(*a).map(u64::from)).map(|pair| pair as u32));
         }
         TogetherOp::WmmaLoad(memory) => wmma_load(context, rows, memory, group)?,
         TogetherOp::WmmaStore(memory) => wmma_store(context, rows, memory, group)?,

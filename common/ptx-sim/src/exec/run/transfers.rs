@@ -154,14 +154,19 @@ impl Block {
     }
 
     /// Moves the data of a transfer, and completes its mbarrier or group.
-    fn make_transfer<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M, transfer: Transfer) -> Checked<()> {
+    fn make_transfer<M: Monitor>(
+        &mut self,
+        launch: &Launch<'_>,
+        monitor: &mut M,
+        mut transfer: Transfer,
+    ) -> Checked<()> {
         self.charged += transfer.bytes / BYTES_AN_INSTRUCTION + 1;
         match transfer.completes {
             Completes::Barrier(barrier) => {
                 let bytes = transfer.read_far(self, launch);
                 transfer.write_near(self, &bytes);
                 if let Some(sanitiser) = monitor.sanitiser() {
-                    sanitiser.transferred(launch, self, &transfer);
+                    sanitiser.transferred(launch, self, &mut transfer);
                 }
                 if let Err(message) = complete(self, barrier, transfer.bytes) {
                     let Issuer { block, warp, lane, pc, .. } = transfer.by;
@@ -179,7 +184,7 @@ impl Block {
                     transfer.write_far(launch, bytes);
                 }
                 if let Some(sanitiser) = monitor.sanitiser() {
-                    sanitiser.transferred(launch, self, &transfer);
+                    sanitiser.transferred(launch, self, &mut transfer);
                 }
             }
         }
@@ -241,12 +246,12 @@ impl Block {
         let mut all = std::mem::take(&mut self.transfers.under_way);
         for transfer in all.iter_mut().filter(|transfer| transfer.held.is_none() && is_due(transfer)) {
             self.charged += transfer.bytes / BYTES_AN_INSTRUCTION + 1;
-            let held = transfer.read_near(self);
-            self.arrival_bytes += held.capacity() as u64;
-            transfer.held = Some(held);
+            let before = Transfers::bytes_of(transfer);
+            transfer.held = Some(transfer.read_near(self));
             if let Some(sanitiser) = monitor.sanitiser() {
                 sanitiser.source_read(launch, self, transfer);
             }
+            self.arrival_bytes += Transfers::bytes_of(transfer) - before;
         }
         self.transfers.under_way = all;
         Ok(())

@@ -9,7 +9,7 @@ use super::launch::{At, Launch};
 use super::lines::{LINE, Line, Run, WORDS};
 use crate::ir::RESERVED_NAME;
 use crate::limits::{Account, Use};
-use crate::memory::UndefinedBits;
+use crate::memory::{Stored, UndefinedBits};
 
 /// Maximum accesses of other blocks that a block remembers until its end.
 const MAX_REACHED: usize = 1 << 12;
@@ -512,6 +512,15 @@ impl BlockShadow {
     /// Number of the block.
     pub(crate) fn number(&self) -> u32 {
         (self.first / u64::from(self.threads)) as u32
+    }
+
+    /// Records that what was just stored from `at` on is undefined: those bytes count as unwritten.
+    pub(crate) fn store_undefined(&mut self, at: u64, stored: &Stored<'_>, account: &Account<'_>) {
+        if self.undefined.store(at, (at / 4, 1), stored, |bytes| account.take(Use::Shadow, bytes)) {
+            for (at, _) in (at..).zip(stored.bits).filter(|(_, bits)| **bits != 0) {
+                self.written[(at / 64) as usize] &= !(1 << (at % 64));
+            }
+        }
     }
 
     /// Called at the block's first access or barrier: older contents of its shadow are an earlier block's.

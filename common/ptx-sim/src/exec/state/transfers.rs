@@ -3,8 +3,13 @@
 //! A transfer belongs to the block whose mbarrier it completes on, or, if it goes to global memory, to the block that asked
 //! for it. Its addresses have been checked.
 
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
 use super::copies::Source;
 use super::launch::{BlockIndex, Launch};
+use crate::fault::Fault;
 use crate::ir::AtomOp;
 use crate::memory::Allocation;
 use crate::scalar::Mode;
@@ -36,8 +41,40 @@ pub(crate) struct Transfer {
     pub(crate) completes: Completes,
     /// Contents of the source, once it has been read.
     pub(crate) held: Option<Vec<u8>>,
+    /// What was undefined of the source when it was read, to a sanitiser.
+    pub(crate) undefined: Vec<UndefinedRun>,
     /// Turns until it is made unasked.
     pub(crate) turns: Option<u32>,
+}
+
+/// Bytes of a copy's source that were not defined.
+#[derive(Debug)]
+pub(crate) struct UndefinedRun {
+    /// Number of the first in the box.
+    pub(crate) dense: u64,
+    /// The undefined bits of each.
+    pub(crate) bits: Vec<u8>,
+    /// Whether all of the 16 bytes around each are undefined: otherwise they may be padding beside members of a struct.
+    pub(crate) whole: bool,
+    /// The read that brought them, or the copy itself.
+    pub(crate) source: Arc<Fault>,
+}
+
+impl UndefinedRun {
+    /// Those among the bytes `range` of the box, and the number of the first; `None` if there are none. If elements of `size` bytes
+    /// are combined, the whole elements: such a sum is undefined throughout.
+    pub(crate) fn part(&self, range: Range<u64>, size: u64) -> Option<(u64, Cow<'_, [u8]>)> {
+        let (start, end) = (self.dense.max(range.start), (self.dense + self.bits.len() as u64).min(range.end));
+        if start >= end {
+            return None;
+        }
+        if size == 1 {
+            let at = |dense: u64| (dense - self.dense) as usize;
+            return Some((start, Cow::Borrowed(&self.bits[at(start)..at(end)])));
+        }
+        let (start, end) = (start / size * size, end.next_multiple_of(size));
+        Some((start, Cow::Owned(vec![0xff; (end - start) as usize])))
+    }
 }
 
 /// The other end.
@@ -78,7 +115,7 @@ impl Transfer {
         completes: Completes,
         reduction: Option<ElementReduction>,
     ) -> Self {
-        Self { by, at, bytes, far, reduction, completes, held: None, turns: None }
+        Self { by, at, bytes, far, reduction, completes, held: None, undefined: Vec::new(), turns: None }
     }
 
     pub(crate) fn is_of(&self, warp: u32, lane: usize) -> bool {
@@ -142,6 +179,8 @@ impl Transfers {
             Far::Bytes(held) => held.capacity(),
             Far::Linear(..) | Far::Shared(_) => 0,
         };
-        (size_of::<Transfer>() + tile + held) as u64
+        let runs = transfer.undefined.iter().map(|run| run.bits.capacity());
+        let undefined = transfer.undefined.capacity() * size_of::<UndefinedRun>() + runs.sum::<usize>();
+        (size_of::<Transfer>() + tile + held + undefined) as u64
     }
 }

@@ -1,6 +1,9 @@
 //! Checks of bulk copies for the sanitiser: a copy under way must be left alone, its source must be initialised, and be
 //! visible to the copy engine, which reads past the order of ordinary accesses (PTX ISA, "Proxies").
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use super::sanitise::{Sanitiser, bits_of};
 use super::touched::How;
 use crate::exec::state::block::Block;
@@ -11,11 +14,14 @@ use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::shadow::{
     ASYNC, BlockShadow, Cell, FLAGS, NO_RECORD, PENDING, PRODUCT, READ, Record, Shadow, WRITE,
 };
-use crate::exec::state::transfers::{Completes, Far, Issuer, Transfer};
-use crate::fault::{ASYNCHRONOUS_COPY, FaultKind};
+use crate::exec::state::transfers::{Completes, Far, Issuer, Transfer, UndefinedRun};
+use crate::fault::{ASYNCHRONOUS_COPY, Fault, FaultKind};
 use crate::lanes::lanes;
-use crate::limits::Account;
-use crate::memory::{Allocation, plural};
+use crate::limits::{Account, Use};
+use crate::memory::{Allocation, Stored, UndefinedBits, plural};
+
+/// Bytes that bulk copies take together.
+const GRAIN: u64 = 16;
 
 const LINE_BYTES: u64 = 1 << crate::exec::state::lines::LINE;
 
@@ -186,33 +192,17 @@ impl Sanitiser {
         for wrongs in [near, from_shared] {
             self.report_wrongs(at, by, [BULK_COPY, "shared"], wrongs, |offset| launch.describe_shared(offset));
         }
-        let source = match transfer.far {
-            Far::Shared(from) => Some(from),
-            _ if !to_shared => Some(transfer.at),
-            _ => None,
-        };
-        if let Some(from) = source {
-            let unset = transfer
-                .read_of_shared(from)
-                .into_iter()
-                .filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
-            self.report_unwritten(at, by, [BULK_COPY, "shared"], unset, |offset| launch.describe_shared(offset));
-        }
         if let Some(allocation) = transfer.allocation(launch)
             && let Some(index) = self.global.index(allocation, &launch.account)
         {
             let mut memory = std::mem::take(&mut self.global.all[index]);
             let mut wrongs = Wrongs::default();
-            let mut unset = Vec::new();
             transfer.for_global(|_, from, bytes| {
                 let found = self.look_at(&shadow, &mut memory, launch, by, [from, bytes], !to_shared);
                 for (all, found) in [(&mut wrongs.race, found.race), (&mut wrongs.unfenced, found.unfenced)] {
                     if let Some((record, at, bytes)) = found {
                         tally(all, record, at, bytes);
                     }
-                }
-                if to_shared && let Some(written) = allocation.written() {
-                    unset.extend((from..from + bytes).filter(|at| written.word(at / 64) >> (at % 64) & 1 == 0));
                 }
             });
             self.global.all[index] = memory;
@@ -221,9 +211,127 @@ impl Sanitiser {
             }
             let describe = |offset: u64| allocation.describe(allocation.base + offset);
             self.report_wrongs(at, by, [BULK_COPY, "global"], wrongs, describe);
-            self.report_unwritten(at, by, [BULK_COPY, "global"], unset.into_iter(), describe);
         }
         block.shadow = Some(shadow);
+    }
+
+    /// What is undefined of the source of a copy by a thread, which is about to be read: of bytes of shared memory from `shared` on
+    /// (`None`: it is global memory).
+    pub(crate) fn undefined_source(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &Block,
+        transfer: &Transfer,
+        shared: Option<u64>,
+    ) -> Vec<UndefinedRun> {
+        let by = transfer.by;
+        let mut unset: Vec<(u64, u64)> = Vec::new(); // number in the box, and place
+        let allocation = transfer.allocation(launch);
+        match (shared, &block.shadow, allocation.and_then(Allocation::written)) {
+            (Some(from), Some(shadow), _) => {
+                let is_unset =
+                    |at: u64| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0);
+                let all = transfer.read_of_shared(from).into_iter();
+                unset.extend(all.filter(|(_, at)| is_unset(*at)));
+            }
+            (None, _, Some(written)) => transfer.for_global(|dense, from, bytes| {
+                let all = (0..bytes).map(|at| (dense + at, from + at));
+                unset.extend(all.filter(|(_, at)| written.word(at / 64) >> (at % 64) & 1 == 0));
+            }),
+            _ => {}
+        }
+        if unset.is_empty() {
+            return Vec::new();
+        }
+        let of_allocation = if shared.is_none() { allocation.map(Allocation::undefined) } else { None };
+        let stored: Option<&UndefinedBits> = match shared {
+            Some(_) => block.shadow.as_ref().map(|shadow| &shadow.undefined),
+            None => of_allocation.as_deref(),
+        };
+        let of_byte = |at: u64| -> Option<(u8, &Arc<Fault>)> {
+            let (bits, source) = stored?.word(at / 4)?;
+            // A byte without undefined bits has not been written since those of its word were stored.
+            let bits = bits.to_le_bytes()[(at % 4) as usize];
+            (bits != 0).then_some((bits, source))
+        };
+        let mut never = unset.iter().filter(|(_, at)| of_byte(*at).is_none());
+        let never = never.next().map(|(_, first)| {
+            let space = if shared.is_some() { "shared" } else { "global" };
+            let bytes = plural(1 + never.count() as u64);
+            let message = format!("{BULK_COPY} of {bytes} of {space} memory that were never written");
+            let place = match allocation {
+                Some(allocation) if shared.is_none() => allocation.describe(allocation.base + first),
+                _ => launch.describe_shared(*first),
+            };
+            let problem = Problem::new(FaultKind::UninitialisedRead, 1 << by.lane, message);
+            let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
+            self.undefined.fault_of(at, &problem.note(format!("the first is {place}")))
+        });
+        let mut runs: Vec<UndefinedRun> = Vec::new();
+        for together in unset.chunk_by(|(one, _), (other, _)| one / GRAIN == other / GRAIN) {
+            let whole = together.len() as u64 == GRAIN;
+            for &(dense, at) in together {
+                let Some((bits, source)) = of_byte(at).or(never.as_ref().map(|never| (0xff, never))) else { continue };
+                match runs.last_mut() {
+                    Some(run)
+                        if run.dense + run.bits.len() as u64 == dense
+                            && run.whole == whole
+                            && Arc::ptr_eq(&run.source, source) =>
+                    {
+                        run.bits.push(bits);
+                    }
+                    _ => runs.push(UndefinedRun { dense, bits: vec![bits], whole, source: Arc::clone(source) }),
+                }
+            }
+        }
+        runs
+    }
+
+    /// Records that what a copy has just brought is undefined in part.
+    fn bring_undefined(&mut self, launch: &Launch<'_>, shadow: &mut BlockShadow, transfer: &mut Transfer) {
+        let undefined = std::mem::take(&mut transfer.undefined);
+        if undefined.is_empty() {
+            return;
+        }
+        let size = transfer.reduction.map_or(1, |reduction| u64::from(reduction.bytes));
+        let stored = |run: &UndefinedRun, range: Range<u64>, action: &mut dyn FnMut(u64, &Stored<'_>)| {
+            if let Some((dense, bits)) = run.part(range, size) {
+                action(dense, &Stored { bits: &bits, source: &run.source, whole: run.whole || size != 1 });
+            }
+        };
+        if matches!(transfer.completes, Completes::Barrier(_)) {
+            let swizzled = match &transfer.far {
+                Far::Tile(.., tile) if tile.is_swizzled() => Some(tile),
+                _ => None,
+            };
+            for run in &undefined {
+                let Some(tile) = swizzled else {
+                    stored(run, 0..transfer.bytes, &mut |dense, stored| {
+                        shadow.store_undefined(transfer.at + dense, stored, &launch.account);
+                    });
+                    continue;
+                };
+                for chunk in run.dense / GRAIN..(run.dense + run.bits.len() as u64).div_ceil(GRAIN) {
+                    stored(run, chunk * GRAIN..(chunk + 1) * GRAIN, &mut |dense, stored| {
+                        shadow.store_undefined(tile.shared(transfer.at, dense), stored, &launch.account);
+                    });
+                }
+            }
+        } else if let Some(allocation) = transfer.allocation(launch) {
+            let has_room = |bytes: u64| launch.account.take(Use::Shadow, bytes);
+            let mut next = 0; // both are in the order of the box
+            transfer.for_global(|dense, at, bytes| {
+                while let Some(run) = undefined.get(next).filter(|run| run.dense < dense + bytes) {
+                    stored(run, dense..dense + bytes, &mut |from, stored| {
+                        allocation.store_undefined(at + (from - dense), stored, has_room);
+                    });
+                    if run.dense + run.bits.len() as u64 > dense + bytes {
+                        break; // the rest of it is in the next row
+                    }
+                    next += 1;
+                }
+            });
+        }
     }
 
     pub(crate) fn report_unwritten(
@@ -340,8 +448,17 @@ impl Sanitiser {
     }
 
     /// Records that a copy has been made.
-    pub(crate) fn transferred(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &Transfer) {
+    pub(crate) fn transferred(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &mut Transfer) {
         self.tick();
+        match transfer.far {
+            _ if transfer.held.is_some() => {}
+            Far::Bytes(_) => {} // read when it was asked for
+            Far::Shared(from) => transfer.undefined = self.undefined_source(launch, block, transfer, Some(from)),
+            _ if matches!(transfer.completes, Completes::Barrier(_)) => {
+                transfer.undefined = self.undefined_source(launch, block, transfer, None);
+            }
+            _ => self.source_read(launch, block, transfer),
+        }
         let here = transfer.by.block == block.index;
         // The thread of another block of the cluster is known to this block's threads by the mbarrier only.
         let (warp, lane) = if here { (transfer.by.warp, transfer.by.lane) } else { (0, 0) };
@@ -384,15 +501,14 @@ impl Sanitiser {
                 transfer.for_global(|_, from, bytes| touched.note(allocation, how, [from, bytes], account));
             }
         }
+        self.bring_undefined(launch, &mut shadow, transfer);
         block.shadow = Some(shadow);
-        if !matches!(transfer.completes, Completes::Barrier(_)) && transfer.held.is_none() {
-            self.source_read(launch, block, transfer);
-        }
     }
 
     /// Records that the source of a copy to global memory has been read.
-    pub(crate) fn source_read(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &Transfer) {
+    pub(crate) fn source_read(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &mut Transfer) {
         self.tick();
+        transfer.undefined = self.undefined_source(launch, block, transfer, Some(transfer.at));
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(self.now);
         let Issuer { warp, lane, pc, .. } = transfer.by;
@@ -445,12 +561,14 @@ pub(crate) fn enter(memory: &mut Shadow, shadow: &BlockShadow, account: &Account
 }
 
 impl Transfer {
-    /// The bytes of shared memory that count, of a source that begins at `from`: those of a box that lie outside the tensor
-    /// are discarded.
-    fn read_of_shared(&self, from: u64) -> Vec<u64> {
-        let Far::Tile(_, _, tile) = &self.far else { return (from..from + self.bytes).collect() };
+    /// The bytes of shared memory that count, of a source that begins at `from`, with their numbers in the box: those that lie
+    /// outside the tensor are discarded.
+    fn read_of_shared(&self, from: u64) -> Vec<(u64, u64)> {
+        let Far::Tile(_, _, tile) = &self.far else { return (0..self.bytes).map(|at| (at, from + at)).collect() };
         let mut all = Vec::new();
-        self.for_global(|dense, _, bytes| all.extend((dense..dense + bytes).map(|dense| tile.shared(from, dense))));
+        self.for_global(|dense, _, bytes| {
+            all.extend((dense..dense + bytes).map(|dense| (dense, tile.shared(from, dense))));
+        });
         all
     }
 

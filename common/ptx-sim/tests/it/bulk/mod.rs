@@ -5,7 +5,7 @@ mod copies;
 mod wrong;
 
 use ptx_sim::{
-    Arg, Asynchrony, Device, DeviceConfig, DevicePtr, Fault, FaultKind, LaunchConfig, LaunchError, Module,
+    Arg, Asynchrony, Device, DeviceConfig, DevicePtr, Fault, FaultKind, LaunchConfig, LaunchError, MemoryError, Module,
     TensorElement, TensorMap, TensorMapDescriptor,
 };
 
@@ -44,7 +44,8 @@ fn module(body: &str) -> Module {
     Module::from_ptx(&ptx, "bulk.ptx").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Launches it with `input` and a map, of `in` or `out`; returns the bytes of `out`, which were 0xaa.
+/// Launches it with `input` (if it is empty, `in` has 4096 bytes that were never written) and a map, of `in` or `out`; returns
+/// the bytes of `out`, which were 0xaa.
 fn launch_with(
     run: Run,
     body: &str,
@@ -54,7 +55,7 @@ fn launch_with(
 ) -> Result<Vec<u8>, Vec<Fault>> {
     let device = Device::new(DeviceConfig { sanitize: run.sanitize, ..Default::default() });
     let module = device.load(&module(body)).expect("a module");
-    let from = device.alloc(input.len() as u64, "in").expect("memory");
+    let from = device.alloc(if input.is_empty() { 4096 } else { input.len() as u64 }, "in").expect("memory");
     device.write(from, input).expect("in bounds");
     let to = device.alloc(bytes_out, "out").expect("memory");
     device.fill(to, 0xaa, bytes_out).expect("in bounds");
@@ -75,8 +76,10 @@ fn launch_with(
         Err(other) => panic!("{other}"),
     }
     let mut out = vec![0; bytes_out as usize];
-    device.read(to, &mut out).expect("in bounds");
-    Ok(out)
+    match device.read(to, &mut out) {
+        Err(MemoryError::Undefined(findings)) => Err(findings),
+        read => Ok(read.map(|()| out).expect("in bounds")),
+    }
 }
 
 fn some_map([address, _]: [DevicePtr; 2]) -> TensorMapDescriptor {

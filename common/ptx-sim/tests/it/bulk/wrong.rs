@@ -2,7 +2,7 @@
 
 use ptx_sim::FaultKind;
 
-use super::{FILL, INIT, LATE, LOAD, ORDERS, Run, WATCHED, finds, launch, numbers, rendered};
+use super::{FILL, INIT, LATE, LOAD, ORDERS, Run, WATCHED, finds, launch, launch_with, numbers, rendered, some_map};
 
 #[test]
 fn wrong_sizes_and_addresses_are_faults() {
@@ -89,10 +89,70 @@ fn ordinary_writes_need_a_fence_before_a_bulk_copy() {
     let run = Run { threads: 32, ..WATCHED };
     let faults = launch(run, &body, &numbers(16), 512).expect_err("a race");
     assert_eq!(faults[0].kind, FaultKind::SharedRace, "{}", rendered(&faults));
-    // Never written at all.
-    let body = "@!%p1 bra END; cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 512;
-        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; END:";
-    finds(body, FaultKind::UninitialisedRead, "bulk copy of 512 bytes of shared memory that were never written");
+}
+
+/// Expects that a copy from and to memory, of which `shared` and `global` are not written, brings undefined values that are used.
+#[track_caller]
+fn brings_undefined(body: &str, says: &str) {
+    for asynchrony in ORDERS {
+        let faults = launch_with(Run { asynchrony, ..WATCHED }, body, &[], 512, some_map);
+        let faults = faults.expect_err("undefined values are used");
+        assert_eq!(faults.len(), 1, "{}", rendered(&faults));
+        assert_eq!(faults[0].kind, FaultKind::UninitialisedRead);
+        assert!(faults[0].message.contains(says), "{}", rendered(&faults));
+        assert!(faults[0].instruction.contains("cp."), "{}", rendered(&faults));
+    }
+}
+
+#[test]
+fn bulk_copies_take_undefined_bytes_along() {
+    // Of what comes to shared memory, a branch uses the first word.
+    let load = |fill: &str, used: &str| {
+        format!(
+            "{INIT} {fill} fence.proxy.async; bar.sync 0; {LOAD} @!%p1 bra END; ld.shared.b32 %r9, [%r1+{used}];
+            setp.eq.u32 %p3, %r9, 7; @%p3 bra END; st.shared.b32 [%r2+8], 1; END:"
+        )
+    };
+    let some = "@%p1 st.global.b32 [%rd1+4], 9;";
+    brings_undefined(&load(some, "0"), "bulk copy of 508 bytes of global memory that were never written");
+    for (fill, used) in [
+        (some, "4"),
+        (
+            "shl.b32 %r3, %r0, 4; cvt.u64.u32 %rd4, %r3; add.u64 %rd4, %rd1, %rd4; st.global.v4.b32 [%rd4], {%r0, %r0, %r0, %r0};",
+            "0",
+        ),
+    ] {
+        let found = launch_with(WATCHED, &load(fill, used), &[], 512, some_map);
+        assert!(found.is_ok(), "{found:?}");
+    }
+    // What a copy brings to global memory the host uses, but for padding: 16 bytes are copied as one.
+    let store = |fill: &str, copy: &str| {
+        format!(
+            "{fill} fence.proxy.async; bar.sync 0; @!%p1 bra END; {copy}; cp.async.bulk.commit_group;
+            cp.async.bulk.wait_group.read 0; st.shared.v4.b32 [%r1], {{%r0, %r0, %r0, %r0}}; cp.async.bulk.wait_group 0; END:"
+        )
+    };
+    let copy = "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 512";
+    brings_undefined(&store("", copy), "bulk copy of 512 bytes of shared memory that were never written");
+    let padded = "shl.b32 %r3, %r0, 4; add.u32 %r4, %r1, %r3; st.shared.b32 [%r4], %r0; st.shared.b64 [%r4+8], %rd1;";
+    assert!(launch(WATCHED, &store(padded, copy), &[0; 16], 512).is_ok());
+    // A sum uses all of its operands.
+    let add = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [%r1], 512";
+    brings_undefined(&store(padded, add), "bulk copy of 128 bytes of shared memory that were never written");
+    let full = launch(WATCHED, &store(FILL, add), &[0; 16], 512);
+    assert!(full.is_ok(), "{full:?}");
+    // From one block of a cluster to another.
+    let body = "mov.u32 %r12, %cluster_ctarank; setp.eq.u32 %p4, %r12, 1; and.pred %p5, %p1, %p4; not.pred %p6, %p4;
+        @%p5 mbarrier.init.shared::cta.b64 [%r2], 1; @%p5 fence.mbarrier_init.release.cluster;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        mapa.shared::cluster.u32 %r10, %r1, 1; mapa.shared::cluster.u32 %r11, %r2, 1; and.pred %p7, %p1, %p6;
+        @%p7 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r10], [%r1], 512, [%r11];
+        @!%p5 bra END; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;
+        W0: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r2], 0, 1000; @!%p2 bra W0;
+        ld.shared.b32 %r9, [%r1]; st.global.b32 [%rd2], %r9;
+        END: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+    let faults = launch(Run { cluster: 2, ..WATCHED }, body, &[0; 16], 512).expect_err("the host reads it");
+    assert!(faults[0].message.contains("bulk copy of 512 bytes of shared memory"), "{}", rendered(&faults));
 }
 
 #[test]

@@ -204,6 +204,16 @@ fn several_files_are_linked() {
     let second = write("second.ptx", ".visible .func f(.reg .b64 a) { st.global.u32 [a], 7; ret; }");
     prints(&format!("run {first} --link {second} out:u32:1"), "7\n");
     fails(&format!("run {first} out:u32:1"), 1, "link error: kernel `k` calls `f`");
+    // The other commands take the option too.
+    let (code, stdout, _) = ptx_sim(&format!("check {first}"));
+    assert!(code == 1 && stdout.contains("functions without a body: f"), "{stdout}");
+    let (code, stdout, stderr) = ptx_sim(&format!("check {first} --link {second}"));
+    assert!(code == 0 && !stdout.contains("without a body"), "{stdout}{stderr}");
+    let case = folder.path().join("case.toml");
+    let text = "ptx = \"first.ptx\"\nprint = [\"out\"]\n[buffer.out]\ntype = \"u32\"\nunwritten = 1\n[[launch]]\nargs = [\"ptr:out\"]\n";
+    std::fs::write(&case, text).unwrap();
+    prints(&format!("case {} --link {second}", case.display()), "out = 7\n");
+    fails(&format!("case {}", case.display()), 1, "link error: kernel `k` calls `f`");
 }
 
 #[test]

@@ -12,11 +12,11 @@ use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{InOrder, Kind, Place, Visit};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::shadow::*;
-use crate::exec::state::warp::Warp;
+use crate::exec::state::warp::{Frame, Warp};
 use crate::exec::watch::touched::How;
-use crate::exec::watch::undefined::{NewSource, StoredLane};
+use crate::exec::watch::undefined::{NewSource, StoredLane, is_load, pieces};
 use crate::fault::{Fault, FaultKind};
-use crate::ir::{AtomOp, Op, Order, R, TogetherOp};
+use crate::ir::{AtomOp, Op, Order, Place as Location, R};
 use crate::lanes::{lanes, lanes_where, mask_of};
 use crate::limits::Use;
 use crate::memory::Stored;
@@ -344,7 +344,7 @@ impl Sanitiser {
         is_written: impl Fn(usize, u64, u64) -> bool,
         word: impl Fn(usize, u64) -> Option<(u32, Arc<Fault>)>,
     ) {
-        let Visit { at, frame, reach, .. } = *visit;
+        let Visit { at, reach, .. } = *visit;
         if !reach.reads() {
             return;
         }
@@ -352,96 +352,13 @@ impl Sanitiser {
         if unwritten == 0 {
             return;
         }
-        let kind = FaultKind::UninitialisedRead;
-        let offsets = visit.offsets();
-        let warp = (block, at.warp);
-        let account = &at.launch.account;
         let mut rest = unwritten;
-        if matches!(at.launch.program.code[at.pc].op, Op::CpAsync(_)) {
+        let op = &at.launch.program.code[at.pc].op;
+        if matches!(op, Op::CpAsync(_)) {
             return; // what it brings is undefined once it is there
         }
-        if let Op::Load(access) = &at.launch.program.code[at.pc].op {
-            let bytes = u64::from(access.bytes);
-            // Registers of 16 bytes are two of 8.
-            let parts =
-                (0..u64::from(access.count)).flat_map(|element| (0..bytes).step_by(8).map(move |from| (element, from)));
-            for (element, from) in parts {
-                let d = access.rows[element as usize];
-                let first = element * bytes + from;
-                // Of the part, what this access reaches.
-                let start = first.max(reach.after);
-                let end = (first + bytes.min(8)).min(reach.after + reach.bytes);
-                if start >= end {
-                    continue;
-                }
-                let lanes = lanes_where(unwritten, |lane| !is_written(lane, start - reach.after, end - start));
-                if d == R::MAX {
-                    rest &= !lanes;
-                    continue;
-                }
-                let name = (warp, frame, d + from as u32 / 4);
-                let mut undefined = [0; 32];
-                let mut own = 0; // lanes whose bytes nothing was stored to
-                let mut others: Vec<(u32, Arc<Fault>)> = Vec::new();
-                for lane in crate::lanes::lanes(lanes) {
-                    let mut source = None;
-                    for byte in start..end {
-                        let at = byte - reach.after;
-                        if is_written(lane, at, 1) {
-                            continue;
-                        }
-                        let (bits, of_byte) = match word(lane, at) {
-                            Some((bits, of_byte)) => {
-                                (bits.to_le_bytes()[((offsets[lane] + at) % 4) as usize], Some(of_byte))
-                            }
-                            None => (0, None),
-                        };
-                        // A byte without undefined bits has not been written since those of its word were stored.
-                        undefined[lane] |= u64::from(if bits == 0 { 0xff } else { bits }) << (8 * (byte - first));
-                        source = source.or(of_byte.filter(|_| bits != 0));
-                    }
-                    undefined[lane] = access.extended(undefined[lane]);
-                    match source {
-                        None => own |= 1 << lane,
-                        Some(source) => match others.iter_mut().find(|(_, known)| Arc::ptr_eq(known, &source)) {
-                            Some((lanes, _)) => *lanes |= 1 << lane,
-                            None => others.push((1 << lane, source)),
-                        },
-                    }
-                }
-                let problem = || unwritten_problem(visit, own);
-                let new = NewSource::Instruction { pc: at.pc, kind, problem: &problem };
-                let others = others.iter().map(|(lanes, source)| (*lanes, NewSource::Memory(source)));
-                for (lanes, source) in others.chain((own != 0).then_some((own, new))) {
-                    self.undefined.add(account, name, &undefined, [lanes, lanes & rest], source);
-                }
-                rest &= !lanes;
-            }
-        }
-        if let Op::Together(together) = &at.launch.program.code[at.pc].op
-            && let TogetherOp::LdMatrix(moves) = &together.op
-        {
-            for (matrix, &d) in moves.rows.iter().enumerate() {
-                let rows = unwritten & 0xff << (8 * matrix);
-                let unset = |row: usize, from: usize, bytes: u64| {
-                    let row = 8 * matrix + row;
-                    rows >> row & 1 == 1 && !is_written(row, from as u64, bytes)
-                };
-                // Lane l has elements 2·(l % 4) and the next of row l / 4; transposed, of column l / 4.
-                let lanes = mask_of(|lane| {
-                    if moves.transposed {
-                        (0..2).any(|next| unset(2 * (lane % 4) + next, 2 * (lane / 4), 2))
-                    } else {
-                        unset(lane / 4, 4 * (lane % 4), 4)
-                    }
-                });
-                if lanes != 0 {
-                    let problem = || Problem { lanes, ..unwritten_problem(visit, rows) };
-                    let source = NewSource::Instruction { pc: at.pc, kind, problem: &problem };
-                    self.undefined.add(account, (warp, frame, d), &[u32::MAX.into(); 32], [lanes; 2], source);
-                    rest &= !rows;
-                }
-            }
+        if is_load(op) {
+            return self.bring(visit, block, unwritten, is_written, word);
         }
         // Of what was stored undefined, the read that brought it says more.
         for lane in lanes(rest) {
@@ -458,22 +375,102 @@ impl Sanitiser {
         }
     }
 
+    /// Records the undefined values that a load brings to registers; the arguments are those of [`Self::check_written`].
+    fn bring(
+        &mut self,
+        visit: &Visit<'_>,
+        block: u64,
+        unwritten: u32,
+        is_written: impl Fn(usize, u64, u64) -> bool,
+        word: impl Fn(usize, u64) -> Option<(u32, Arc<Fault>)>,
+    ) {
+        struct Brought {
+            row: R,
+            bits: [u64; 32],
+            /// Lanes that get it, and lanes that read it.
+            lanes: [u32; 2],
+            /// `None`: it was never stored.
+            source: Option<Arc<Fault>>,
+        }
+        let Visit { at, frame, reach, .. } = *visit;
+        let offsets = visit.offsets();
+        let op = &at.launch.program.code[at.pc].op;
+        let mut all: Vec<Brought> = Vec::new();
+        for lane in lanes(unwritten) {
+            for piece in pieces(op, lane, reach.after..reach.after + reach.bytes) {
+                let (mut undefined, mut source) = (0, None);
+                for byte in piece.from..piece.from + piece.bytes {
+                    if is_written(lane, byte, 1) {
+                        continue;
+                    }
+                    let (bits, of_byte) = match word(lane, byte) {
+                        Some((bits, of_byte)) => {
+                            (bits.to_le_bytes()[((offsets[lane] + byte) % 4) as usize], Some(of_byte))
+                        }
+                        None => (0, None),
+                    };
+                    // A byte without undefined bits has not been written since those of its word were stored.
+                    let shift = piece.shift + 8 * (byte - piece.from) as u32;
+                    undefined |= u64::from(if bits == 0 { 0xff } else { bits }) << shift;
+                    source = source.or(of_byte.filter(|_| bits != 0));
+                }
+                if let Op::Load(access) = op {
+                    undefined = access.extended(undefined);
+                }
+                if undefined == 0 {
+                    continue;
+                }
+                let same = |other: &&mut Brought| {
+                    other.row == piece.row
+                        && match (&other.source, &source) {
+                            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                            (one, other) => one.is_none() && other.is_none(),
+                        }
+                };
+                let brought = match all.iter_mut().find(same) {
+                    Some(brought) => brought,
+                    None => {
+                        all.push(Brought { row: piece.row, bits: [0; 32], lanes: [0; 2], source });
+                        all.last_mut().expect("it was just pushed")
+                    }
+                };
+                brought.bits[piece.lane] |= undefined;
+                brought.lanes[0] |= 1 << piece.lane;
+                brought.lanes[1] |= 1 << lane;
+            }
+        }
+        // However many registers a lane's value comes to, it was read once.
+        let mut counted = 0;
+        for Brought { row, bits, lanes: [to, by], source } in &all {
+            let problem = || Problem { lanes: *to, ..unwritten_problem(visit, *by) };
+            let source = match source {
+                Some(source) => NewSource::Memory(source),
+                None => NewSource::Instruction { pc: at.pc, kind: FaultKind::UninitialisedRead, problem: &problem },
+            };
+            let name = ((block, at.warp), frame, *row);
+            self.undefined.add(&at.launch.account, name, bits, [*to, to & !counted], source);
+            counted |= to;
+        }
+    }
+
     /// Records the undefined part of what lanes have just stored.
     pub(crate) fn stored(&mut self, block: &mut Block, warp: &mut Warp, visit: &Visit<'_>) {
         let Visit { at, part, reach, .. } = *visit;
-        let (Op::Store(access), Some(values)) = (&at.launch.program.code[at.pc].op, reach.values) else { return };
+        let Some(values) = reach.values else { return };
         let key = ((block.number, at.warp), visit.frame);
-        let all = self.undefined.stored(at, key, access, part.mask, values);
+        let all = self.undefined.stored(at, key, reach.after..reach.after + reach.bytes, part.mask, values);
         let offsets = visit.offsets();
-        let has_room = |bytes: u64| at.launch.account.take(Use::Shadow, bytes);
-        for StoredLane { lane, bits, source, whole } in &all {
-            let offset = offsets[*lane];
+        let account = &at.launch.account;
+        let has_room = |bytes: u64| account.take(Use::Shadow, bytes);
+        for StoredLane { lane, from, bits, source, whole } in &all {
             // The last lane's value stays.
-            let is_last = |other: usize| offsets[other] != offset || all.iter().any(|stored| stored.lane == other);
+            let is_last =
+                |other: usize| offsets[other] != offsets[*lane] || all.iter().any(|stored| stored.lane == other);
             if !lanes(part.mask & u32::MAX << lane).all(is_last) {
                 continue;
             }
-            let stored = Stored { bits: &bits[..reach.bytes as usize], source, whole: *whole };
+            let offset = offsets[*lane] + from;
+            let stored = Stored { bits, source, whole: *whole };
             let shadow = match part.place {
                 Place::Allocation(allocation) => {
                     allocation.store_undefined(offset, &stored, has_room);
@@ -487,13 +484,45 @@ impl Sanitiser {
                 Place::Peer(rank) => &mut block.peers[rank as usize].shadow,
                 Place::Param => return,
             };
-            if let Some(shadow) = shadow
-                && shadow.undefined.store(offset, (offset / 4, 1), &stored, has_room)
-            {
-                for (at, _) in (offset..).zip(stored.bits).filter(|(_, bits)| **bits != 0) {
-                    shadow.written[(at / 64) as usize] &= !(1 << (at % 64));
+            if let Some(shadow) = shadow {
+                shadow.store_undefined(offset, &stored, account);
+            }
+        }
+    }
+
+    /// Records that a call has copied an argument or a result from one frame to another, in the lanes of `mask`.
+    pub(crate) fn passed(&mut self, at: At<'_>, block: u64, warp: &mut Warp, ends: [(Frame, Location); 2], mask: u32) {
+        let key = (block, at.warp);
+        match ends {
+            [(from_frame, from), (to_frame, Location::Memory((offset, room)))] => {
+                let Location::Row { row, .. } = from else { return }; // memory is copied with what is undefined of it
+                let to = to_frame.local + offset;
+                for (lane, bits, source) in self.undefined.of_row(at, (key, from_frame.rows), row, mask) {
+                    let bits = &bits.to_le_bytes()[..room.min(8) as usize];
+                    let stored = Stored { bits, source: &source, whole: false };
+                    warp.local.store_undefined(lane, to, &stored, |bytes| at.launch.account.take(Use::Shadow, bytes));
                 }
             }
+            [(from_frame, Location::Memory((offset, bytes))), (to_frame, Location::Row { row, .. })] => {
+                let from = from_frame.local + offset;
+                for lane in lanes(mask) {
+                    let mut undefined = [0; 32];
+                    let mut source = None;
+                    for byte in (0..bytes.min(8)).filter(|byte| !warp.local.is_written(lane, from + byte, 1)) {
+                        if let Some((bits, of_byte)) = warp.local.undefined_word(lane, from + byte) {
+                            let bits = bits.to_le_bytes()[((from + byte) % 4) as usize];
+                            undefined[lane] |= u64::from(bits) << (8 * byte);
+                            source = source.or((bits != 0).then(|| Arc::clone(of_byte)));
+                        }
+                    }
+                    if let Some(source) = source {
+                        let name = (key, to_frame.rows, row);
+                        let source = NewSource::Memory(&source);
+                        self.undefined.add(&at.launch.account, name, &undefined, [1 << lane; 2], source);
+                    }
+                }
+            }
+            registers => self.undefined.copy(key, registers, mask),
         }
     }
 
@@ -521,11 +550,8 @@ impl Sanitiser {
                 }
             };
             let bits = if bits == 0 { 0xff } else { bits };
-            let has_room = |bytes: u64| at.launch.account.take(Use::Shadow, bytes);
             let stored = Stored { bits: &[bits], source: &source, whole: false };
-            if shadow.undefined.store(to, (to / 4, 1), &stored, has_room) {
-                shadow.written[(to / 64) as usize] &= !(1 << (to % 64));
-            }
+            shadow.store_undefined(to, &stored, &at.launch.account);
         }
     }
 

@@ -1,29 +1,38 @@
 //! Undefined values: a read of memory that was never written, a shuffle from a lane that does not take part. A kernel may
 //! have them, as long as they decide nothing: compilers copy the padding of structs and the unused bits of bit-fields, read
 //! early what a `selp` throws away later, and the upper half of a warp adds up nothing when the lower one does. So they are
-//! followed bit by bit, from register to register and through memory ([`UndefinedBits`]), and reported where they go into
-//! an address, a branch, an atomic, or an operation that takes no such value. What lies in global memory is
-//! reported when the host reads it ([`crate::Device::undefined`]).
+//! followed bit by bit, from register to register, through memory ([`UndefinedBits`]), calls, products of matrices and
+//! asynchronous copies, and reported where they go into an address, a branch, an atomic, a vote, a `wgmma`, or another
+//! operation that takes no such value. What lies in global memory is reported when the host reads it
+//! ([`crate::Device::undefined`]).
 //!
 //! [`UndefinedBits`]: crate::memory::UndefinedBits
 
 mod bits;
+mod moves;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::bits::{Lanes, of_result};
+pub(crate) use self::moves::{is_load, pieces};
 use crate::exec::state::launch::At;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shuffle::source_of;
+use crate::exec::state::warp::Frame;
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
+use crate::matrix::transposed;
 
 /// Maximum sources that a register's value is followed from; further ones are forgotten.
 const MAX_SOURCES: usize = 8;
+
+/// Maximum sources that a product is followed from: each takes a look at all elements.
+const MAX_FACTORS: usize = 16;
 
 /// Maximum instructions of a warp whose values are followed; values of further ones count as defined.
 const MAX_ORIGINS: usize = 256;
@@ -75,11 +84,8 @@ impl Known {
     fn of(inst: &Inst) -> Self {
         let mut facts = inst.op.facts();
         let mut named = Sieve::default();
-        if let Op::Load(access) = &inst.op
-            && access.bytes == 16
-        {
-            // A register of 16 bytes is two of 8.
-            facts.writes.extend(access.rows.iter().take(access.count.into()).filter(|d| **d != R::MAX).map(|d| d + 2));
+        if is_load(&inst.op) {
+            facts.writes = moves::rows(&inst.op).collect();
         }
         let rows = facts.reads.iter().chain(&facts.writes).map(|row| Register::Row(*row));
         let predicates = facts.tests.iter().chain(&facts.sets).copied().chain(inst.guard.predicate().map(|(p, _)| p));
@@ -143,6 +149,14 @@ impl NewSource<'_> {
 }
 
 impl Source {
+    /// The finding for a use of values from there, by the warp that is at `at`.
+    fn fault(&self, faults: &mut Faults, at: At<'_>) -> Arc<Fault> {
+        match self {
+            Self::Memory(fault) => Arc::clone(fault),
+            Self::Instruction { pc, problem } => fault_of(faults, At { pc: *pc, ..at }, problem),
+        }
+    }
+
     fn is(&self, other: &Self) -> bool {
         match self {
             Self::Instruction { pc, problem } => {
@@ -177,8 +191,10 @@ pub(crate) struct Used {
 /// The undefined part of what a lane has stored.
 pub(crate) struct StoredLane {
     pub lane: usize,
+    /// The first of its bytes among those that the access reaches.
+    pub from: u64,
     /// Undefined bits of each byte.
-    pub bits: [u8; 32],
+    pub bits: Vec<u8>,
     pub source: Arc<Fault>,
     /// Whether nothing of it is defined.
     pub whole: bool,
@@ -204,8 +220,7 @@ pub(crate) struct Undefined {
     others: HashMap<WarpKey, Box<WarpValues>>,
     /// By instruction, once one has been looked at.
     known: Vec<Option<Box<Known>>>,
-    /// Findings for the values that were stored, by kind and instruction.
-    faults: HashMap<(FaultKind, usize), Arc<Fault>>,
+    faults: Faults,
     /// Registers whose value is followed, and origins of values.
     registers: u64,
     origins: u64,
@@ -270,6 +285,45 @@ impl Undefined {
         self.origins = self.origins - origins + values.origins.len() as u64;
     }
 
+    /// Changes the values of a warp that has some.
+    fn change(&mut self, warp: WarpKey, change: impl FnOnce(&mut WarpValues)) {
+        if !self.select(warp) {
+            return;
+        }
+        let Some((_, values)) = &mut self.current else { return };
+        let (registers, origins) = (values.values.len() as u64, values.origins.len() as u64);
+        change(values);
+        self.registers = self.registers - registers + values.values.len() as u64;
+        self.origins = self.origins - origins + values.origins.len() as u64;
+        if values.values.is_empty() {
+            self.origins -= values.origins.len() as u64;
+            self.without = Some(warp);
+            self.current = None;
+        }
+    }
+
+    /// Copies a register of one frame to one of another, in the lanes of `mask`: an argument or a result.
+    pub(crate) fn copy(&mut self, warp: WarpKey, [from, to]: [(Frame, Place); 2], mask: u32) {
+        let name = |(frame, place): (Frame, Place)| match place {
+            Place::Row { row, .. } => Some(Name { frame: frame.rows, register: Register::Row(row) }),
+            Place::Predicate(p) => Some(Name { frame: frame.rows, register: Register::Predicate(p) }),
+            Place::Memory(_) => None,
+        };
+        let (Some(from), Some(to)) = (name(from), name(to)) else { return };
+        self.change(warp, |values| {
+            let Some(mut value) = values.values.get(&from).map(|value| Value::clone(value)) else { return };
+            keep(&mut value.traces, |_, lanes| lanes & mask);
+            if !value.traces.is_empty() {
+                values.set(to, (&value.traces, &value.bits), mask);
+            }
+        });
+    }
+
+    /// Called when lanes leave the function of a frame.
+    pub(crate) fn returned(&mut self, warp: WarpKey, frame: Frame, mask: u32) {
+        self.change(warp, |values| values.leave(mask, |name| name.frame == frame.rows));
+    }
+
     /// Called when a block ends.
     pub(crate) fn forget(&mut self, block: u64) {
         if let Some((warp, values)) = self.current.take() {
@@ -297,7 +351,7 @@ impl Undefined {
         let warp = *warp;
         let inst = &scene.launch.program.code[scene.pc];
         let known = self.known[scene.pc].get_or_insert_with(|| Box::new(Known::of(inst)));
-        if !values.named.meets(known.named) && !matches!(inst.op, Op::Exit | Op::Ret) {
+        if !values.named.meets(known.named) && !matches!(inst.op, Op::Exit) {
             return Vec::new();
         }
         let (registers, origins) = (values.values.len() as u64, values.origins.len() as u64);
@@ -325,51 +379,84 @@ impl Undefined {
             return false;
         }
         let Some((_, values)) = &self.current else { return false };
-        access.rows.iter().take(access.count.into()).any(|row| values.value(frame, *row).is_some())
+        let upper = if access.bytes == 16 { 2 } else { 0 };
+        let mut rows = access.rows.iter().take(access.count.into()).flat_map(|row| [*row, row.wrapping_add(upper)]);
+        rows.any(|row| values.value(frame, row).is_some())
     }
 
-    /// The undefined part of what lanes of `mask` have just stored: the bytes `stored` of each lane.
+    /// The undefined part of what lanes of `mask` have just stored: bytes `range` of all that the instruction stores for a lane,
+    /// `stored`.
     pub(crate) fn stored(
         &mut self,
         at: At<'_>,
         (warp, frame): (WarpKey, u32),
-        access: &Access,
+        range: Range<u64>,
         mask: u32,
         stored: impl Fn(usize) -> [u8; 32],
     ) -> Vec<StoredLane> {
-        if !self.holds(warp, frame, access) {
+        if !self.select(warp) {
             return Vec::new();
         }
         let Some((_, values)) = &self.current else { return Vec::new() };
-        let bytes = usize::from(access.bytes);
-        // The parts of the stored value, of at most 8 bytes each: byte, bytes, and what is undefined of them.
-        let parts = access.rows.iter().take(access.count.into()).enumerate().flat_map(|(element, row)| {
-            (0..bytes).step_by(8).map(move |from| {
-                (element * bytes + from, bytes.min(8), values.value(frame, row.wrapping_add(from as u32 / 4)))
-            })
-        });
-        let parts: Vec<(usize, usize, Option<&Value>)> = parts.collect();
+        let op = &at.launch.program.code[at.pc].op;
+        let held: Vec<(R, &Value)> = moves::rows(op).filter_map(|row| Some((row, values.value(frame, row)?))).collect();
+        if held.is_empty() {
+            return Vec::new();
+        }
         let mut found = Vec::new();
         for lane in lanes(mask) {
-            let here = |value: &&Value| value.lanes() >> lane & 1 == 1;
-            let Some(value) = parts.iter().filter_map(|(.., value)| *value).find(here) else { continue };
-            let Some((origin, _)) = value.traces.iter().find(|(_, lanes)| lanes >> lane & 1 == 1) else { continue };
-            let Origin { source, .. } = &values.origins[*origin as usize];
-            let source = match source {
-                Source::Memory(fault) => Arc::clone(fault),
-                Source::Instruction { pc, problem } => fault_of(&mut self.faults, At { pc: *pc, ..at }, problem),
-            };
             let stored = stored(lane);
-            let (mut bits, mut whole) = ([0; 32], true);
-            for (at, bytes, value) in &parts {
-                let value = value.filter(here).map_or(0, |value| value.bits[lane]);
-                bits[*at..at + bytes].copy_from_slice(&value.to_le_bytes()[..*bytes]);
-                let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-                whole &= is_whole(word(&stored[*at..at + bytes]), word(&bits[*at..at + bytes]));
+            let pieces = pieces(op, lane, range.clone()).map(|piece| {
+                let of_lane = |(row, value): &&(R, &Value)| *row == piece.row && value.lanes() >> piece.lane & 1 == 1;
+                let value = held.iter().find(of_lane).map(|(_, value)| *value);
+                (piece, value)
+            });
+            let pieces: Vec<_> = pieces.collect();
+            // What a lane stores at once may be a struct with padding; the rows of a matrix are from several lanes.
+            let size = if matches!(op, Op::Store(_)) { pieces.len() } else { 1 };
+            for pieces in pieces.chunks(size.max(1)) {
+                let origin = pieces.iter().find_map(|(piece, value)| {
+                    let here = |(_, lanes): &&(u32, u32)| lanes >> piece.lane & 1 == 1;
+                    value.as_ref()?.traces.iter().find(here)
+                });
+                let Some((origin, _)) = origin else { continue };
+                let source = values.origins[*origin as usize].source.fault(&mut self.faults, at);
+                let (mut bits, mut whole) = (Vec::new(), true);
+                for (piece, value) in pieces {
+                    let undefined = value.map_or(0, |value| value.bits[piece.lane] >> piece.shift).to_le_bytes();
+                    let undefined = &undefined[..piece.bytes as usize];
+                    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+                    let value = &stored[piece.from as usize..][..piece.bytes as usize];
+                    whole &= is_whole(word(value), word(undefined));
+                    bits.extend_from_slice(undefined);
+                }
+                found.push(StoredLane { lane, from: pieces[0].0.from, bits, source, whole });
             }
-            found.push(StoredLane { lane, bits, source, whole });
         }
         found
+    }
+
+    /// The undefined bits of a register in each lane of `mask` that has some, and the finding for the use of them.
+    pub(crate) fn of_row(
+        &mut self,
+        at: At<'_>,
+        (warp, frame): (WarpKey, u32),
+        row: R,
+        mask: u32,
+    ) -> Vec<(usize, u64, Arc<Fault>)> {
+        if !self.select(warp) {
+            return Vec::new();
+        }
+        let Some((_, values)) = &self.current else { return Vec::new() };
+        let Some(value) = values.value(frame, row) else { return Vec::new() };
+        let mut all = Vec::new();
+        for (origin, here) in &value.traces {
+            for lane in lanes(here & mask) {
+                let source = values.origins[*origin as usize].source.fault(&mut self.faults, at);
+                all.push((lane, value.bits[lane], source));
+            }
+        }
+        all
     }
 
     /// The finding for values that the instruction brings straight to memory.
@@ -378,8 +465,11 @@ impl Undefined {
     }
 }
 
+/// Findings for values that were stored, by kind and instruction.
+type Faults = HashMap<(FaultKind, usize), Arc<Fault>>;
+
 /// The finding for an instruction whose values are stored; the first one stands for all.
-fn fault_of(faults: &mut HashMap<(FaultKind, usize), Arc<Fault>>, at: At<'_>, problem: &Problem) -> Arc<Fault> {
+fn fault_of(faults: &mut Faults, at: At<'_>, problem: &Problem) -> Arc<Fault> {
     let fault = || Arc::new(at.launch.fault(problem.clone(), at.pc, at.block, at.warp));
     Arc::clone(faults.entry((problem.kind, at.pc)).or_insert_with(fault))
 }
@@ -487,6 +577,8 @@ impl WarpValues {
         let mut used = Traces::new();
         let mut result = Traces::new();
         let mut bits = [0; 32];
+        // Of a product of matrices, each register has its own.
+        let mut spread = Vec::new();
         let of = |name: Name, mask: u32| -> Traces {
             let traces = self.values.get(&name).map_or(&[][..], |value| &value.traces);
             traces.iter().map(|(origin, lanes)| (*origin, lanes & mask)).filter(|(_, lanes)| *lanes != 0).collect()
@@ -522,6 +614,27 @@ impl WarpValues {
                 op.sources().chain(d.copied()).for_each(|from| unite(&mut used, &of(row(from), active)));
                 unite(&mut used, &of(predicate(scale), active));
             }
+            Op::Together(together) if let TogetherOp::Mma(op) = &together.op => {
+                op.metadata.iter().for_each(|from| unite(&mut used, &of(row(*from), active)));
+                let product = |[a, b, c]: &[Vec<Lanes>; 3]| op.mma.undefined(a, b, c);
+                spread = self.spread(frame, active, [&op.a, &op.b, &op.c], &op.d, product);
+            }
+            Op::Together(together) if let TogetherOp::MovMatrix { d, a } = &together.op => {
+                let moved = |[a]: &[Vec<Lanes>; 1]| a.iter().map(transposed).collect();
+                spread = self.spread(frame, active, [&[*a]], &[*d], moved);
+            }
+            Op::Together(together) if let TogetherOp::StMatrix(moves) = &together.op => {
+                moves.address.row().iter().for_each(|from| unite(&mut used, &of(row(*from), active)));
+            }
+            Op::Together(together) if let TogetherOp::WmmaStore(memory) = &together.op => {
+                let from = memory.address.row().into_iter().chain(memory.stride);
+                from.for_each(|from| unite(&mut used, &of(row(from), active)));
+            }
+            Op::Call(call) if matches!(call.callee, Callee::Function(_) | Callee::Indirect(_)) => {
+                if let Callee::Indirect(from) = call.callee {
+                    unite(&mut used, &of(row(from), active));
+                }
+            }
             Op::Store(access) => {
                 access.address.row().iter().for_each(|from| unite(&mut used, &of(row(*from), active)));
             }
@@ -539,13 +652,8 @@ impl WarpValues {
         if facts.computes && !result.is_empty() {
             bits = of_result(scene, &inst.op, facts, |register| self.bits(name(register)));
         }
-        match inst.op {
-            Op::Exit => self.values.values_mut().for_each(|value| keep(&mut value.traces, |_, lanes| lanes & !active)),
-            Op::Ret => {
-                let leaves = self.values.iter_mut().filter(|(name, _)| name.frame == frame);
-                leaves.for_each(|(_, value)| keep(&mut value.traces, |_, lanes| lanes & !active));
-            }
-            _ => {}
+        if matches!(inst.op, Op::Exit) {
+            self.leave(active, |_| true);
         }
         let undefined = mask_of(|lane| bits[lane] != 0);
         keep(&mut result, |_, lanes| lanes & undefined);
@@ -553,15 +661,14 @@ impl WarpValues {
         let no_result = Traces::new();
         let of_predicates = if facts.computes { &result } else { &no_result };
         let carry = matches!(&inst.op, Op::Carry(carry) if carry.carry_out).then_some(name(Register::Carry));
-        let written = facts.writes.iter().map(|d| (row(*d), &result));
-        let set = facts.sets.iter().map(|d| predicate(*d)).chain(carry).map(|name| (name, of_predicates));
-        for (name, result) in written.chain(set) {
+        let written = facts.writes.iter().map(|d| match spread.iter().find(|(row, ..)| row == d) {
+            Some((_, result, bits)) => (row(*d), result, bits),
+            None => (row(*d), &result, &bits),
+        });
+        let set = facts.sets.iter().map(|d| predicate(*d)).chain(carry).map(|name| (name, of_predicates, &bits));
+        for (name, result, bits) in written.chain(set) {
             if !result.is_empty() {
-                let value = self.values.entry(name).or_default();
-                keep(&mut value.traces, |_, lanes| lanes & !active);
-                lanes(undefined).for_each(|lane| value.bits[lane] = bits[lane]);
-                unite(&mut value.traces, result);
-                self.named.add(name.register);
+                self.set(name, (result, bits), active);
             } else if let Some(value) = self.values.get_mut(&name) {
                 keep(&mut value.traces, |_, lanes| lanes & !active);
                 if value.traces.is_empty() {
@@ -571,7 +678,7 @@ impl WarpValues {
             }
         }
         let uses = self.used(&used);
-        if !uses.is_empty() || matches!(inst.op, Op::Exit | Op::Ret) {
+        if !uses.is_empty() {
             self.drop_reported();
         }
         if self.removed > self.values.len() {
@@ -580,6 +687,64 @@ impl WarpValues {
             self.values.keys().for_each(|name| self.named.add(name.register));
         }
         uses
+    }
+
+    /// Sets a register in the lanes of `mask`, some of which are undefined.
+    fn set(&mut self, name: Name, (traces, bits): (&Traces, &Lanes), mask: u32) {
+        let value = self.values.entry(name).or_default();
+        keep(&mut value.traces, |_, lanes| lanes & !mask);
+        let undefined = traces.iter().fold(0, |all, (_, lanes)| all | lanes);
+        lanes(undefined).for_each(|lane| value.bits[lane] = bits[lane]);
+        unite(&mut value.traces, traces);
+        self.named.add(name.register);
+    }
+
+    /// Follows values of registers to those of other lanes: `bits_of` has the undefined bits of the registers `d`, from those
+    /// of the operands. Each origin is followed by itself, so that a report names none that a value is not from. Returns the
+    /// traces and bits of each.
+    fn spread<const N: usize>(
+        &mut self,
+        frame: u32,
+        active: u32,
+        operands: [&[R]; N],
+        d: &[R],
+        bits_of: impl Fn(&[Vec<Lanes>; N]) -> Vec<Lanes>,
+    ) -> Vec<(R, Traces, Lanes)> {
+        let mut all: Vec<(R, Traces, Lanes)> = d.iter().map(|d| (*d, Traces::new(), [0; 32])).collect();
+        let mut origins: Vec<u32> = Vec::new();
+        let values = operands.iter().copied().flatten().filter_map(|row| self.value(frame, *row));
+        values.flat_map(|value| &value.traces).for_each(|(origin, _)| {
+            if !origins.contains(origin) && origins.len() < MAX_FACTORS {
+                origins.push(*origin);
+            }
+        });
+        for origin in origins {
+            let mut from = 0;
+            let mut of_row = |row: &R| {
+                let Some(value) = self.value(frame, *row) else { return [0; 32] };
+                let traces = value.traces.iter().filter(|(of, _)| *of == origin);
+                let here = traces.fold(0, |all, (_, lanes)| all | lanes) & active;
+                from |= here;
+                each(|lane| if here >> lane & 1 == 1 { value.bits[lane] } else { 0 })
+            };
+            let found = bits_of(&operands.map(|rows| rows.iter().map(&mut of_row).collect()));
+            let to = active & mask_of(|lane| found.iter().any(|bits| bits[lane] != 0));
+            let traces = self.moved(origin, from, to);
+            for ((_, into, bits), found) in all.iter_mut().zip(found) {
+                let here = |(origin, lanes): &(u32, u32)| (*origin, lanes & mask_of(|lane| found[lane] != 0));
+                let traces: Traces = traces.iter().map(here).filter(|(_, lanes)| *lanes != 0).collect();
+                unite(into, &traces);
+                *bits = each(|lane| bits[lane] | found[lane]);
+            }
+        }
+        all
+    }
+
+    /// Forgets the lanes of `mask` of registers.
+    fn leave(&mut self, mask: u32, is_left: impl Fn(&Name) -> bool) {
+        let left = self.values.iter_mut().filter(|(name, _)| is_left(name));
+        left.for_each(|(_, value)| keep(&mut value.traces, |_, lanes| lanes & !mask));
+        self.drop_reported();
     }
 
     /// Drops lanes whose values have been reported, and registers that have no undefined lanes.
