@@ -41,6 +41,9 @@ pub struct DeviceConfig {
     /// [`crate::FaultKind::StackOverflow`]. `None`: the driver's default ([`DEFAULT_STACK`]), which only a device that sanitises
     /// enforces. Frames of a kernel without recursion always fit.
     pub stack: Option<u32>,
+    /// Address of the first allocation, a multiple of 256; the next ones lie above it. A host that mixes its own addresses with the
+    /// device's, as CUDA's unified address space does, names one that it never maps.
+    pub first_address: u64,
 }
 
 /// Bytes of a thread's stack unless the host asks for more (`cudaDeviceGetLimit`, `cudaLimitStackSize`).
@@ -48,7 +51,15 @@ pub const DEFAULT_STACK: u32 = 1024;
 
 impl Default for DeviceConfig {
     fn default() -> Self {
-        Self { total_memory: 8 << 30, workers: 0, sanitize: false, strict: false, memory_limit: None, stack: None }
+        Self {
+            total_memory: 8 << 30,
+            workers: 0,
+            sanitize: false,
+            strict: false,
+            memory_limit: None,
+            stack: None,
+            first_address: 0x7f00_0000_0000,
+        }
     }
 }
 
@@ -83,6 +94,7 @@ impl Device {
         let inner = Inner {
             memory: Memory::new(
                 config.total_memory,
+                config.first_address,
                 config.sanitize || config.strict,
                 Arc::new(Ledger::new(config.memory_limit)),
             ),
@@ -112,6 +124,13 @@ impl Device {
     /// If `pointer` is not the start of a live allocation.
     pub fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
         self.inner.memory.free(pointer)
+    }
+
+    /// Start and bytes of the live allocation that an address is in; `None` if there is none.
+    #[must_use]
+    pub fn allocation(&self, pointer: DevicePtr) -> Option<(DevicePtr, u64)> {
+        let (allocation, _) = self.inner.memory.range(pointer, 1).ok()?;
+        Some((DevicePtr(allocation.base), allocation.bytes))
     }
 
     /// Copies host bytes to the device.

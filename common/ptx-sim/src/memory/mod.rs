@@ -141,8 +141,8 @@ pub(crate) struct Memory {
 pub(crate) type Snapshot = Vec<Arc<Allocation>>;
 
 impl Memory {
-    pub(crate) fn new(total: u64, sanitised: bool, ledger: Arc<Ledger>) -> Self {
-        let addresses = Arc::new(Addresses::new());
+    pub(crate) fn new(total: u64, first_address: u64, sanitised: bool, ledger: Arc<Ledger>) -> Self {
+        let addresses = Arc::new(Addresses::new(first_address));
         let heap = Heap::new(Arc::clone(&addresses), sanitised, Arc::clone(&ledger));
         Self { total, sanitised, addresses, ledger, state: RwLock::default(), heap }
     }

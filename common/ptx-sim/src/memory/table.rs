@@ -7,9 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::allocation::Allocation;
 
-/// Address of the first allocation.
-const FIRST: u64 = 0x7f00_0000_0000;
-
 /// Alignment of allocations, guaranteed by `cudaMalloc`.
 pub(super) const ALIGN: u64 = 256;
 
@@ -71,8 +68,8 @@ impl Table {
 pub(crate) struct Addresses(AtomicU64);
 
 impl Addresses {
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(FIRST))
+    pub(super) fn new(first: u64) -> Self {
+        Self(AtomicU64::new(first))
     }
 
     /// The address of an allocation of `bytes` bytes, a multiple of `align`, which is a power of two.

@@ -56,14 +56,24 @@ unsafe impl Sync for Function {}
 
 impl Module {
     /// Loads a cubin, or PTX text for the driver to compile with its optimiser at `level`, 0 to 4 (its own choice is 4); the
-    /// error is the loader's log.
+    /// error is the loader's log. A driver that does not run that machine code, such as `cuda-sim`'s, gets the PTX too.
     pub(super) fn load(context: &Arc<CudaContext>, compiled: &Compiled, level: u32) -> Result<Module, String> {
-        let image = compiled.cubin.as_deref().unwrap_or(compiled.ptx.as_bytes());
+        let loaded = compiled.cubin.as_ref().map(|cubin| Module::load_image(context, cubin, level));
+        match loaded {
+            Some(Ok(module)) => Ok(module),
+            Some(Err((sys::CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, _))) | None => {
+                Module::load_image(context, compiled.ptx.as_bytes(), level).map_err(|(_, message)| message)
+            }
+            Some(Err((_, message))) => Err(message),
+        }
+    }
+
+    fn load_image(context: &Arc<CudaContext>, image: &[u8], level: u32) -> Result<Module, (sys::CUresult, String)> {
         // The driver reads PTX up to a zero byte; a cubin carries its own length, and one more byte does it no harm.
         let mut terminated = Vec::with_capacity(image.len() + 1);
         terminated.extend_from_slice(image);
         terminated.push(0);
-        context.bind_to_thread().map_err(describe)?;
+        context.bind_to_thread().map_err(|error| (error.0, describe(error)))?;
         let mut log = vec![0u8; 16 << 10];
         let mut options = [
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -96,7 +106,8 @@ impl Module {
             Err(error) => {
                 let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
                 let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
-                Err(if log.is_empty() { describe(error) } else { format!("{}\n{log}", describe(error)) })
+                let message = if log.is_empty() { describe(error) } else { format!("{}\n{log}", describe(error)) };
+                Err((error.0, message))
             }
         }
     }

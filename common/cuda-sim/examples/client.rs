@@ -1,0 +1,104 @@
+//! A CUDA program for the tests: it opens the driver's library, as any program does, and knows nothing of a simulator.
+//!
+//! `client add`, `client reverse_race`, `client overrun`, `client greet`: launches that kernel, prints what comes of it.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::ffi::{CString, c_int, c_uint, c_void};
+use std::process::ExitCode;
+
+use libloading::{Library, Symbol};
+
+const PTX: &str = include_str!("../tests/kernels/client.ptx");
+const N: usize = 64;
+
+/// The driver: `driver.call("cuInit", (0,))` with the arguments as C has them.
+struct Driver(Library);
+
+type Launch = unsafe extern "C" fn(
+    usize,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    usize,
+    *const *const c_void,
+    *const *const c_void,
+) -> c_int;
+
+/// Calls a function of the driver with arguments that fit registers: numbers and addresses.
+macro_rules! call {
+    ($driver:expr, $name:literal $(, $argument:expr)*) => {{
+        // SAFETY: the arguments are those of `cuda.h`, passed as machine words.
+        let result = unsafe {
+            let function: Symbol<'_, unsafe extern "C" fn($(call!(@word $argument)),*) -> c_int> =
+                $driver.0.get(concat!($name, "\0").as_bytes()).unwrap();
+            function($($argument as usize),*)
+        };
+        if result == 0 { Ok(()) } else { Err(format!("{} failed with {result}", $name)) }
+    }};
+    (@word $argument:expr) => { usize };
+}
+
+fn run(kernel: &str) -> Result<(), String> {
+    let name = if cfg!(windows) {
+        "nvcuda.dll"
+    } else if cfg!(target_os = "macos") {
+        "libcuda.dylib"
+    } else {
+        "libcuda.so.1"
+    };
+    // SAFETY: the driver's library has no harmful initialiser.
+    let driver = Driver(unsafe { Library::new(name) }.map_err(|error| error.to_string())?);
+    let (mut context, mut module, mut function) = (0_usize, 0_usize, 0_usize);
+    call!(driver, "cuInit", 0)?;
+    call!(driver, "cuCtxCreate_v2", &raw mut context, 0, 0)?;
+    let (image, kernel_name) = (CString::new(PTX).unwrap(), CString::new(kernel).unwrap());
+    call!(driver, "cuModuleLoadData", &raw mut module, image.as_ptr())?;
+    call!(driver, "cuModuleGetFunction", &raw mut function, module, kernel_name.as_ptr())?;
+
+    let bytes = N * size_of::<f32>();
+    let mut values: Vec<f32> = (0..N).map(|i| i as f32).collect();
+    let mut buffers = [0_u64; 2];
+    for buffer in &mut buffers {
+        call!(driver, "cuMemAlloc_v2", std::ptr::from_mut(buffer), bytes)?;
+        call!(driver, "cuMemcpyHtoD_v2", *buffer, values.as_ptr(), bytes)?;
+    }
+    let n = N as c_int;
+    let [first, second] = buffers.each_ref().map(|buffer| std::ptr::from_ref(buffer).cast::<c_void>());
+    let count = (&raw const n).cast::<c_void>();
+    let params: Vec<*const c_void> = match kernel {
+        "add" => vec![first, second, first, count],
+        "reverse_race" => vec![first],
+        _ => vec![first, count],
+    };
+    // SAFETY: the signature of `cuda.h`, a parameter for each of the kernel's.
+    let launched = unsafe {
+        let launch: Symbol<'_, Launch> = driver.0.get(b"cuLaunchKernel\0").unwrap();
+        launch(function, 1, 1, 1, N as c_uint, 1, 1, 0, 0, params.as_ptr(), std::ptr::null())
+    };
+    if launched != 0 {
+        return Err(format!("cuLaunchKernel failed with {launched}"));
+    }
+    call!(driver, "cuCtxSynchronize")?;
+    call!(driver, "cuMemcpyDtoH_v2", values.as_mut_ptr(), buffers[0], bytes)?;
+    for buffer in buffers {
+        call!(driver, "cuMemFree_v2", buffer)?;
+    }
+    call!(driver, "cuCtxDestroy_v2", context)?;
+    println!("values {} {} {}", values[0], values[1], values[N - 1]);
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let kernel = std::env::args().nth(1).unwrap_or_else(|| "add".to_owned());
+    match run(&kernel) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(3)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Initialisation, versions, errors, and the address of any function.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::Once;
+
+use crate::abi::{Code, Outcome};
+use crate::api::{exported, put, put_if_wanted, text};
+use crate::state::{initialise, say};
+
+/// CUDA 13.0, as `cuDriverGetVersion` says it.
+const VERSION: c_int = 13000;
+
+/// `CU_GET_PROC_ADDRESS_SUCCESS` and `CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND`.
+const FOUND: c_int = 0;
+const NOT_FOUND: c_int = 1;
+
+/// Looks a function up by name, and stores its address or null.
+///
+/// # Safety
+/// As `cuGetProcAddress` asks.
+unsafe fn look_up(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
+    // SAFETY: the caller's strings and places.
+    unsafe {
+        let found = super::find(text(symbol)?);
+        put_if_wanted(status, if found.is_some() { FOUND } else { NOT_FOUND });
+        put(function, found.map_or(std::ptr::null(), |address| address.0.cast()))?;
+        found.map(|_| ()).ok_or(Code::NOT_FOUND)
+    }
+}
+
+exported! {
+    fn cuInit(flags: c_uint) {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        initialise()
+    }
+
+    fn cuDriverGetVersion(version: *mut c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(version, VERSION) }
+    }
+
+    fn cuGetErrorName(error: c_int, name: *mut *const c_char) {
+        let found = Code(error).describe();
+        // SAFETY: a place of the caller's; the text lives for ever.
+        unsafe { put(name, found.map_or(std::ptr::null(), |(name, _)| name.as_ptr().cast()))? };
+        found.map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    fn cuGetErrorString(error: c_int, sentence: *mut *const c_char) {
+        let found = Code(error).describe();
+        // SAFETY: a place of the caller's; the text lives for ever.
+        unsafe { put(sentence, found.map_or(std::ptr::null(), |(_, sentence)| sentence.as_ptr().cast()))? };
+        found.map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    fn cuGetProcAddress(symbol: *const c_char, function: *mut *const c_void, _version: c_int, _flags: u64) {
+        // SAFETY: as the caller promises.
+        unsafe { look_up(symbol, function, std::ptr::null_mut()) }
+    }
+
+    fn cuGetProcAddress_v2(
+        symbol: *const c_char,
+        function: *mut *const c_void,
+        _version: c_int,
+        _flags: u64,
+        status: *mut c_int,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { look_up(symbol, function, status) }
+    }
+
+    fn cuGetExportTable(_table: *mut *const c_void, _id: *const c_void) {
+        // What follows tells whether the program can do without.
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            say(
+                "the program asks for tables of the driver that NVIDIA does not document, as `libcudart_static.a` does; if it ends \
+                 now, build it with the driver API instead",
+            );
+        });
+        Err(Code::NOT_SUPPORTED)
+    }
+
+    fn cuProfilerStart() {
+        Ok(())
+    }
+
+    fn cuProfilerStop() {
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Events. Their times are those of the simulator on its host, and say nothing of a GPU.
+
+use std::ffi::c_uint;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::abi::{Code, Handle, Outcome};
+use crate::api::{exported, put};
+use crate::state::{Event, context, locked, state};
+
+/// `CU_EVENT_DISABLE_TIMING`.
+const WITHOUT_TIMES: c_uint = 2;
+
+fn record(event: Handle, stream: Handle) -> Outcome {
+    context()?;
+    let state = state()?;
+    state.stream(stream)?;
+    *locked(&state.events.get(event)?.recorded) = Some(Instant::now());
+    Ok(())
+}
+
+/// # Safety
+/// `milliseconds` is null or valid.
+unsafe fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Outcome {
+    let state = state()?;
+    let recorded = |event: Handle| {
+        let event = state.events.get(event)?;
+        if event.times { locked(&event.recorded).ok_or(Code::INVALID_HANDLE) } else { Err(Code::INVALID_HANDLE) }
+    };
+    let (start, end) = (recorded(start)?, recorded(end)?);
+    let forward =
+        end.saturating_duration_since(start).as_secs_f64() - start.saturating_duration_since(end).as_secs_f64();
+    // SAFETY: as the caller promises.
+    unsafe { put(milliseconds, (forward * 1e3) as f32) }
+}
+
+exported! {
+    fn cuEventCreate(event: *mut Handle, flags: c_uint) {
+        context()?;
+        let created = Event { recorded: Mutex::default(), times: flags & WITHOUT_TIMES == 0 };
+        // SAFETY: a place of the caller's.
+        unsafe { put(event, state()?.events.add(created)) }
+    }
+
+    fn cuEventDestroy_v2(event: Handle) {
+        state()?.events.remove(event).map(|_| ())
+    }
+
+    fn cuEventRecord(event: Handle, stream: Handle) {
+        record(event, stream)
+    }
+
+    fn cuEventRecordWithFlags(event: Handle, stream: Handle, _flags: c_uint) {
+        record(event, stream)
+    }
+
+    fn cuEventSynchronize(event: Handle) {
+        context()?;
+        state()?.events.get(event).map(|_| ())
+    }
+
+    fn cuEventQuery(event: Handle) {
+        context()?;
+        state()?.events.get(event).map(|_| ())
+    }
+
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) {
+        // SAFETY: as the caller promises.
+        unsafe { elapsed(milliseconds, start, end) }
+    }
+
+    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) {
+        // SAFETY: as the caller promises.
+        unsafe { elapsed(milliseconds, start, end) }
+    }
+}

@@ -1,0 +1,241 @@
+//! Launches, and how many blocks of a kernel an SM holds.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ptx_sim::{Arg, KernelInfo, LaunchConfig, Occupancy};
+
+use super::module::SHARED_WITHOUT_ASKING;
+use crate::abi::{self, Code, Handle, KernelNode, Outcome, extra, launch_attribute};
+use crate::api::{exported, put, slice};
+use crate::state::{Function, MULTIPROCESSORS, context, say, state};
+use crate::work::{Host, Work, submit};
+
+/// The bytes of each parameter.
+///
+/// # Safety
+/// `params` and `extra` are as `cuLaunchKernel` takes them.
+unsafe fn arguments(info: &KernelInfo, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Vec<Arg>> {
+    if !params.is_null() {
+        let bytes = |(at, param): (usize, &ptx_sim::ParamInfo)| {
+            // SAFETY: there is a pointer for each parameter, to as many bytes as it has.
+            let value = unsafe {
+                let pointer = *params.add(at);
+                slice(pointer.cast::<u8>(), param.size as usize)?
+            };
+            Ok(Arg::from_bytes(value))
+        };
+        return info.params.iter().enumerate().map(bytes).collect();
+    }
+    if extra.is_null() {
+        return if info.params.is_empty() { Ok(Vec::new()) } else { Err(Code::INVALID_VALUE) };
+    }
+    let (mut buffer, mut length, mut at) = (std::ptr::null::<u8>(), 0, 0);
+    loop {
+        // SAFETY: keys and values alternate until the key that ends them.
+        let key = unsafe { *extra.add(at) } as usize;
+        if key == extra::END {
+            break;
+        }
+        // SAFETY: as above.
+        let value = unsafe { *extra.add(at + 1) };
+        match key {
+            extra::BUFFER => buffer = value.cast(),
+            // SAFETY: the size is given by its address.
+            extra::BUFFER_SIZE => length = unsafe { value.cast::<usize>().read() },
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        at += 2;
+    }
+    // SAFETY: the caller's buffer has that many bytes.
+    let all = unsafe { slice(buffer, length)? };
+    let of = |param: &ptx_sim::ParamInfo| {
+        let bytes = all.get(param.offset as usize..(param.offset + param.size) as usize);
+        bytes.map(Arg::from_bytes).ok_or(Code::INVALID_VALUE)
+    };
+    info.params.iter().map(of).collect()
+}
+
+/// A launch, checked as the driver checks it.
+pub(super) struct Launch {
+    pub(super) function: Arc<Function>,
+    pub(super) config: LaunchConfig,
+}
+
+impl Launch {
+    pub(super) fn new(function: Handle, grid: [c_uint; 3], block: [c_uint; 3], shared_bytes: c_uint) -> Outcome<Self> {
+        context()?;
+        let function = state()?.functions.get(function)?;
+        let info = function.kernel.info();
+        let allowed =
+            function.dynamic_shared.load(Ordering::Relaxed).max(SHARED_WITHOUT_ASKING - info.static_shared as i32);
+        if i64::from(shared_bytes) > i64::from(allowed) {
+            say(&format!(
+                "kernel `{}`: {shared_bytes} bytes of dynamic shared memory, where {allowed} are allowed without \
+                 `cuFuncSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)`",
+                info.name
+            ));
+            return Err(Code::INVALID_VALUE);
+        }
+        let config = LaunchConfig { grid, block, shared_bytes, ..LaunchConfig::default() };
+        Ok(Self { function, config })
+    }
+
+    /// The work of this launch.
+    ///
+    /// # Safety
+    /// `params` and `extra` are as `cuLaunchKernel` takes them.
+    pub(super) unsafe fn work(self, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Work> {
+        // SAFETY: as the caller promises.
+        let args = unsafe { arguments(self.function.kernel.info(), params, extra)? };
+        Ok(Work::Launch { function: self.function, config: self.config, args })
+    }
+}
+
+/// The work of a graph's node.
+///
+/// # Safety
+/// `node` is null or as `cuGraphAddKernelNode` takes it.
+pub(super) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    let node = unsafe { node.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+    let function = if node.function == 0 { node.kernel } else { node.function };
+    // SAFETY: as the caller promises.
+    unsafe { Launch::new(function, node.grid, node.block, node.shared_bytes)?.work(node.params, node.extra) }
+}
+
+fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {
+    let state = state()?;
+    let function = state.functions.get(function)?;
+    let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Code::INVALID_VALUE)?;
+    let shared = function.kernel.info().static_shared + shared_bytes as u32;
+    Ok(Occupancy::of(&state.options.compute.limits(), threads, shared, None).blocks as c_int)
+}
+
+/// The largest block of a kernel, and the blocks that fill the device with it.
+///
+/// # Safety
+/// `blocks` and `threads` are null or valid.
+unsafe fn largest_block(
+    blocks: *mut c_int,
+    threads: *mut c_int,
+    function: Handle,
+    shared: usize,
+    limit: c_int,
+) -> Outcome {
+    let most = state()?.functions.get(function)?.kernel.info().max_threads.unwrap_or(ptx_sim::MAX_THREADS) as c_int;
+    let largest = if limit > 0 { most.min(limit) } else { most };
+    // SAFETY: as the caller promises.
+    unsafe {
+        put(threads, largest)?;
+        put(blocks, MULTIPROCESSORS * blocks_per_multiprocessor(function, largest, shared)?)
+    }
+}
+
+exported! {
+    fn cuLaunchKernel(
+        function: Handle,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: Handle,
+        params: *const *const c_void,
+        extra: *const *const c_void,
+    ) {
+        let launch = Launch::new(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes)?;
+        // SAFETY: as the caller promises.
+        submit(stream, unsafe { launch.work(params, extra)? })
+    }
+
+    fn cuLaunchCooperativeKernel(
+        function: Handle,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: Handle,
+        params: *const *const c_void,
+    ) {
+        let mut launch = Launch::new(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes)?;
+        launch.config.cooperative = true;
+        // SAFETY: as the caller promises.
+        submit(stream, unsafe { launch.work(params, std::ptr::null())? })
+    }
+
+    fn cuLaunchKernelEx(
+        config: *const abi::LaunchConfig,
+        function: Handle,
+        params: *const *const c_void,
+        extra: *const *const c_void,
+    ) {
+        // SAFETY: as the caller promises.
+        let config = unsafe { config.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        let mut launch = Launch::new(function, config.grid, config.block, config.shared_bytes)?;
+        // SAFETY: as the caller promises.
+        for attribute in unsafe { slice(config.attributes, config.count as usize)? } {
+            match attribute.id {
+                launch_attribute::COOPERATIVE => launch.config.cooperative = attribute.value[0] != 0,
+                launch_attribute::CLUSTER_DIMENSION => {
+                    launch.config.cluster = Some([attribute.value[0], attribute.value[1], attribute.value[2]]);
+                }
+                // Priorities, and when dependent launches may begin: nothing here begins early.
+                _ => {}
+            }
+        }
+        // SAFETY: as the caller promises.
+        submit(config.stream, unsafe { launch.work(params, extra)? })
+    }
+
+    fn cuLaunchHostFunc(stream: Handle, function: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
+        submit(stream, Work::Call { function, data: Host(data.cast()) })
+    }
+
+    fn cuOccupancyMaxPotentialBlockSize(
+        blocks: *mut c_int,
+        threads: *mut c_int,
+        function: Handle,
+        _shared_of: *const c_void,
+        shared: usize,
+        limit: c_int,
+    ) {
+        // SAFETY: places of the caller's.
+        unsafe { largest_block(blocks, threads, function, shared, limit) }
+    }
+
+    fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+        blocks: *mut c_int,
+        threads: *mut c_int,
+        function: Handle,
+        _shared_of: *const c_void,
+        shared: usize,
+        limit: c_int,
+        _flags: c_uint,
+    ) {
+        // SAFETY: places of the caller's.
+        unsafe { largest_block(blocks, threads, function, shared, limit) }
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: Handle, threads: c_int, shared: usize) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(blocks, blocks_per_multiprocessor(function, threads, shared)?) }
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks: *mut c_int,
+        function: Handle,
+        threads: c_int,
+        shared: usize,
+        _flags: c_uint,
+    ) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(blocks, blocks_per_multiprocessor(function, threads, shared)?) }
+    }
+}

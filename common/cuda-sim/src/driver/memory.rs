@@ -1,0 +1,350 @@
+//! Device memory, pinned host memory, copies and fills.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use ptx_sim::DevicePtr;
+
+use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer, memory_type};
+use crate::api::{exported, put, put_if_wanted};
+use crate::state::{MEMORY, context, locked, state};
+use crate::work::{Place, Work, refused, submit};
+
+/// The default memory pool of a device, as a handle.
+const POOL: Handle = 0x80;
+
+fn allocate(bytes: usize) -> Outcome<Pointer> {
+    context()?;
+    if bytes == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let label = format!("allocation of {bytes} bytes");
+    let allocated = state()?.device.alloc(bytes as u64, &label).map_err(|error| refused(&error))?;
+    Ok(allocated.0)
+}
+
+fn free(pointer: Pointer) -> Outcome {
+    context()?;
+    if pointer == 0 {
+        return Ok(());
+    }
+    state()?.device.free(DevicePtr(pointer)).map_err(|error| refused(&error))
+}
+
+/// Pinned host memory, aligned to 8 bytes and zeroed.
+fn allocate_host(bytes: usize) -> Outcome<*mut c_void> {
+    context()?;
+    let mut memory = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+    let address: *mut u64 = memory.as_mut_ptr();
+    locked(&state()?.pinned).insert(address as usize, memory);
+    Ok(address.cast())
+}
+
+/// A side of a two- or three-dimensional copy, at its first byte.
+fn side(side: &CopySide) -> Outcome<Place> {
+    let place = match side.memory_type {
+        memory_type::HOST => Place::host(side.host),
+        memory_type::DEVICE => Place::Device(side.device),
+        memory_type::UNIFIED => Place::of(side.device),
+        _ => return Err(Code::NOT_SUPPORTED), // arrays
+    };
+    Ok(place.offset(side.x_bytes + side.y * side.pitch + side.z * side.pitch * side.height))
+}
+
+/// The copies of a three-dimensional copy, one for each plane.
+pub(super) fn planes(copy: &Copy3d) -> Outcome<Vec<Work>> {
+    let Copy3d { from, to, width_bytes, height, depth } = copy;
+    let (from_start, to_start) = (side(from)?, side(to)?);
+    let pitch = |side: &CopySide| if side.pitch == 0 { *width_bytes } else { side.pitch };
+    let plane = |at: usize| Work::Copy {
+        to: to_start.offset(at * pitch(to) * to.height),
+        from: from_start.offset(at * pitch(from) * from.height),
+        bytes: *width_bytes,
+        rows: *height,
+        to_pitch: pitch(to),
+        from_pitch: pitch(from),
+    };
+    Ok((0..*depth).map(plane).collect())
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+struct Copy2d {
+    from: Side2d,
+    to: Side2d,
+    width_bytes: usize,
+    height: usize,
+}
+
+/// One side of a [`Copy2d`].
+#[repr(C)]
+struct Side2d {
+    x_bytes: usize,
+    y: usize,
+    memory_type: c_uint,
+    host: *mut c_void,
+    device: Pointer,
+    array: Handle,
+    pitch: usize,
+}
+
+/// # Safety
+/// `copy` is null or valid.
+unsafe fn copy_2d(copy: *const Copy2d, stream: Handle) -> Outcome {
+    // SAFETY: as the caller promises.
+    let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+    let place = |side: &Side2d| {
+        let place = match side.memory_type {
+            memory_type::HOST => Place::host(side.host),
+            memory_type::DEVICE => Place::Device(side.device),
+            memory_type::UNIFIED => Place::of(side.device),
+            _ => return Err(Code::NOT_SUPPORTED), // arrays
+        };
+        Ok(place.offset(side.x_bytes + side.y * side.pitch))
+    };
+    let pitch = |side: &Side2d| if side.pitch == 0 { copy.width_bytes } else { side.pitch };
+    let work = Work::Copy {
+        to: place(&copy.to)?,
+        from: place(&copy.from)?,
+        bytes: copy.width_bytes,
+        rows: copy.height,
+        to_pitch: pitch(&copy.to),
+        from_pitch: pitch(&copy.from),
+    };
+    submit(stream, work)
+}
+
+fn copy(to: Place, from: Place, bytes: usize, stream: Handle) -> Outcome {
+    submit(stream, Work::copy(to, from, bytes))
+}
+
+fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize, stream: Handle) -> Outcome {
+    if !target.is_multiple_of(element_bytes as u64) {
+        return Err(Code::INVALID_VALUE);
+    }
+    submit(stream, Work::fill(target, value, element_bytes, count))
+}
+
+exported! {
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        context()?;
+        let in_use = state()?.device.memory().in_use;
+        // SAFETY: null or places of the caller's.
+        unsafe {
+            put_if_wanted(free, MEMORY.saturating_sub(in_use) as usize);
+            put_if_wanted(total, MEMORY as usize);
+        }
+        Ok(())
+    }
+
+    fn cuMemAlloc_v2(pointer: *mut Pointer, bytes: usize) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocate(bytes)?) }
+    }
+
+    fn cuMemAllocAsync(pointer: *mut Pointer, bytes: usize, _stream: Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocate(bytes)?) }
+    }
+
+    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, _pool: Handle, _stream: Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocate(bytes)?) }
+    }
+
+    fn cuMemAllocPitch_v2(pointer: *mut Pointer, pitch: *mut usize, width: usize, height: usize, _element: c_uint) {
+        let row = width.next_multiple_of(512);
+        // SAFETY: places of the caller's.
+        unsafe {
+            put(pitch, row)?;
+            put(pointer, allocate(row.checked_mul(height).ok_or(Code::INVALID_VALUE)?)?)
+        }
+    }
+
+    fn cuMemFree_v2(pointer: Pointer) {
+        free(pointer)
+    }
+
+    fn cuMemFreeAsync(pointer: Pointer, _stream: Handle) {
+        free(pointer)
+    }
+
+    fn cuMemGetAddressRange_v2(base: *mut Pointer, bytes: *mut usize, pointer: Pointer) {
+        context()?;
+        let (start, length) = state()?.device.allocation(DevicePtr(pointer)).ok_or(Code::NOT_FOUND)?;
+        // SAFETY: null or places of the caller's.
+        unsafe {
+            put_if_wanted(base, start.0);
+            put_if_wanted(bytes, length as usize);
+        }
+        Ok(())
+    }
+
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocate_host(bytes)?) }
+    }
+
+    fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocate_host(bytes)?) }
+    }
+
+    fn cuMemFreeHost(pointer: *mut c_void) {
+        let freed = locked(&state()?.pinned).remove(&(pointer as usize));
+        freed.map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    fn cuMemHostGetFlags(flags: *mut c_uint, _pointer: *mut c_void) {
+        context()?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(flags, 0) }
+    }
+
+    fn cuMemHostRegister_v2(_pointer: *mut c_void, _bytes: usize, _flags: c_uint) {
+        context().map(|_| ())
+    }
+
+    fn cuMemHostUnregister(_pointer: *mut c_void) {
+        context().map(|_| ())
+    }
+
+    fn cuPointerGetAttribute(value: *mut c_void, attribute: c_int, pointer: Pointer) {
+        let state = state()?;
+        let live = state.device.allocation(DevicePtr(pointer)).is_some();
+        if !live && !locked(&state.pinned).contains_key(&(pointer as usize)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: the caller's place has the attribute's type.
+        unsafe {
+            match attribute {
+                1 => put(value.cast(), state.primary(0)?),
+                2 => put(value.cast(), if live { memory_type::DEVICE } else { memory_type::HOST }),
+                3 | 4 => put(value.cast(), pointer),
+                9 => put(value.cast(), 0 as c_int),
+                _ => Err(Code::NOT_SUPPORTED),
+            }
+        }
+    }
+
+    fn cuMemcpy(to: Pointer, from: Pointer, bytes: usize) {
+        copy(Place::of(to), Place::of(from), bytes, 0)
+    }
+
+    fn cuMemcpyAsync(to: Pointer, from: Pointer, bytes: usize, stream: Handle) {
+        copy(Place::of(to), Place::of(from), bytes, stream)
+    }
+
+    fn cuMemcpyHtoD_v2(to: Pointer, from: *const c_void, bytes: usize) {
+        copy(Place::Device(to), Place::host(from), bytes, 0)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(to: Pointer, from: *const c_void, bytes: usize, stream: Handle) {
+        copy(Place::Device(to), Place::host(from), bytes, stream)
+    }
+
+    fn cuMemcpyDtoH_v2(to: *mut c_void, from: Pointer, bytes: usize) {
+        copy(Place::host(to), Place::Device(from), bytes, 0)
+    }
+
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Pointer, bytes: usize, stream: Handle) {
+        copy(Place::host(to), Place::Device(from), bytes, stream)
+    }
+
+    fn cuMemcpyDtoD_v2(to: Pointer, from: Pointer, bytes: usize) {
+        copy(Place::Device(to), Place::Device(from), bytes, 0)
+    }
+
+    fn cuMemcpyDtoDAsync_v2(to: Pointer, from: Pointer, bytes: usize, stream: Handle) {
+        copy(Place::Device(to), Place::Device(from), bytes, stream)
+    }
+
+    fn cuMemcpyPeer(to: Pointer, _to_context: Handle, from: Pointer, _from_context: Handle, bytes: usize) {
+        copy(Place::Device(to), Place::Device(from), bytes, 0)
+    }
+
+    fn cuMemcpyPeerAsync(
+        to: Pointer,
+        _to_context: Handle,
+        from: Pointer,
+        _from_context: Handle,
+        bytes: usize,
+        stream: Handle,
+    ) {
+        copy(Place::Device(to), Place::Device(from), bytes, stream)
+    }
+
+    fn cuMemcpy2D_v2(copy: *const Copy2d) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_2d(copy, 0) }
+    }
+
+    fn cuMemcpy2DUnaligned_v2(copy: *const Copy2d) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_2d(copy, 0) }
+    }
+
+    fn cuMemcpy2DAsync_v2(copy: *const Copy2d, stream: Handle) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_2d(copy, stream) }
+    }
+
+    fn cuMemcpy3D_v2(copy: *const Copy3d) {
+        // SAFETY: as the caller promises.
+        let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        planes(copy)?.into_iter().try_for_each(|plane| submit(0, plane))
+    }
+
+    fn cuMemcpy3DAsync_v2(copy: *const Copy3d, stream: Handle) {
+        // SAFETY: as the caller promises.
+        let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        planes(copy)?.into_iter().try_for_each(|plane| submit(stream, plane))
+    }
+
+    fn cuMemsetD8_v2(target: Pointer, value: u8, count: usize) {
+        fill(target, value.into(), 1, count, 0)
+    }
+
+    fn cuMemsetD16_v2(target: Pointer, value: u16, count: usize) {
+        fill(target, value.into(), 2, count, 0)
+    }
+
+    fn cuMemsetD32_v2(target: Pointer, value: c_uint, count: usize) {
+        fill(target, value, 4, count, 0)
+    }
+
+    fn cuMemsetD8Async(target: Pointer, value: u8, count: usize, stream: Handle) {
+        fill(target, value.into(), 1, count, stream)
+    }
+
+    fn cuMemsetD16Async(target: Pointer, value: u16, count: usize, stream: Handle) {
+        fill(target, value.into(), 2, count, stream)
+    }
+
+    fn cuMemsetD32Async(target: Pointer, value: c_uint, count: usize, stream: Handle) {
+        fill(target, value, 4, count, stream)
+    }
+
+    fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) {
+        state()?.primary(device)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(pool, POOL) }
+    }
+
+    fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
+        state()?.primary(device)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(pool, POOL) }
+    }
+
+    fn cuMemPoolSetAccess(_pool: Handle, _map: *const c_void, _count: usize) {
+        state().map(|_| ())
+    }
+
+    fn cuMemPoolSetAttribute(_pool: Handle, _attribute: c_int, _value: *mut c_void) {
+        state().map(|_| ())
+    }
+
+    fn cuMemPoolTrimTo(_pool: Handle, _bytes: usize) {
+        state().map(|_| ())
+    }
+}

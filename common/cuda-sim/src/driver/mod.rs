@@ -1,0 +1,39 @@
+//! The functions, by the chapters of the driver API's manual.
+
+mod context;
+mod device;
+mod error;
+mod event;
+mod graph;
+mod launch;
+mod link;
+mod memory;
+mod module;
+mod stream;
+mod tensor_map;
+mod unsupported;
+
+use crate::api::Address;
+
+/// The function of that name. Programs ask for `cuMemAlloc` and mean its newest version, which is exported as `cuMemAlloc_v2`.
+pub(crate) fn find(name: &str) -> Option<Address> {
+    let chapters = [
+        context::FUNCTIONS,
+        device::FUNCTIONS,
+        error::FUNCTIONS,
+        event::FUNCTIONS,
+        graph::FUNCTIONS,
+        launch::FUNCTIONS,
+        link::FUNCTIONS,
+        memory::FUNCTIONS,
+        module::FUNCTIONS,
+        stream::FUNCTIONS,
+        tensor_map::FUNCTIONS,
+        unsupported::FUNCTIONS,
+    ];
+    let newest = chapters.iter().copied().flatten().filter(|(known, _)| {
+        let version = known.strip_prefix(name).and_then(|rest| rest.strip_prefix("_v"));
+        *known == name || version.is_some_and(|version| version.parse::<u32>().is_ok())
+    });
+    newest.max_by_key(|(known, _)| *known).map(|(_, address)| *address)
+}

@@ -1,0 +1,280 @@
+//! Modules and libraries: PTX, loaded into the device.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::link;
+use crate::abi::{Code, FATBIN, FATBIN_WRAPPER, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
+use crate::api::{exported, put, put_if_wanted, slice, text};
+use crate::state::{Function, Module, context, locked, say, state, tell_load_error};
+
+/// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
+pub(super) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
+
+/// What to do about machine code, which the simulator does not run.
+const NO_PTX: &str = "the program has machine code for a GPU and no PTX, and the simulator runs PTX. Keep it: `nvcc -gencode \
+    arch=compute_90,code=compute_90`, or `CUPY_COMPILE_WITH_PTX=1` for CuPy";
+
+/// Reads the PTX at `image`: text that ends in a zero byte, or several that were linked.
+///
+/// # Safety
+/// `image` is null or an image as `cuModuleLoadData` takes it.
+unsafe fn ptx_at<'t>(image: *const c_void) -> Outcome<Vec<&'t str>> {
+    if image.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: every image has four bytes.
+    let magic = unsafe { image.cast::<[u8; 4]>().read() };
+    if magic == *b"\x7fELF" || [FATBIN, FATBIN_WRAPPER].contains(&u32::from_le_bytes(magic)) {
+        say(NO_PTX);
+        return Err(Code::NO_BINARY_FOR_GPU);
+    }
+    // SAFETY: what is neither machine code nor a fat binary is text that ends in a zero byte.
+    let whole = unsafe { CStr::from_ptr(image.cast()) };
+    if whole.to_bytes().starts_with(link::MAGIC) {
+        // SAFETY: only a link makes such an image.
+        return unsafe { link::texts(image) };
+    }
+    Ok(vec![whole.to_str().map_err(|_| Code::INVALID_PTX)?])
+}
+
+/// Loads a module, with the reason of a failure in `log` too.
+fn load(texts: &[&str], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
+    context()?;
+    let state = state()?;
+    let texts: Vec<_> = texts.iter().map(|text| (*text, "PTX of the program")).collect();
+    let linked = ptx_sim::Module::link_within(&texts, ptx_sim::LoadLimits::default());
+    let loaded = linked.and_then(|module| state.device.load(&module));
+    match loaded {
+        Ok(loaded) => Ok(state.modules.add(Module { loaded, functions: Mutex::default() })),
+        Err(error) => {
+            if let Some(log) = log
+                && let Some(room) = log.len().checked_sub(1)
+            {
+                let message = error.to_string();
+                let length = message.len().min(room);
+                log[..length].copy_from_slice(&message.as_bytes()[..length]);
+                log[length] = 0;
+            }
+            Err(tell_load_error(&error))
+        }
+    }
+}
+
+/// The buffer for errors among the options of a compilation.
+///
+/// # Safety
+/// As `cuModuleLoadDataEx` asks.
+unsafe fn error_log<'t>(options: &[c_int], values: &[*mut c_void]) -> Option<&'t mut [u8]> {
+    let value = |option| options.iter().position(|known| *known == option).map(|at| values[at]);
+    let (buffer, bytes) = (value(jit_option::ERROR_LOG)?, value(jit_option::ERROR_LOG_BYTES)? as usize & 0xffff_ffff);
+    // SAFETY: the caller's buffer has as many bytes as the option says.
+    (!buffer.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(buffer.cast(), bytes) })
+}
+
+/// The handle of a module's kernel.
+fn function(module: Handle, name: &str) -> Outcome<Handle> {
+    let state = state()?;
+    let found = state.modules.get(module)?;
+    let mut functions = locked(&found.functions);
+    if let Some(known) = functions.get(name) {
+        return Ok(*known);
+    }
+    let kernel = found.loaded.kernel(name).map_err(|error| match error {
+        // Programs try names; the result code says enough.
+        ptx_sim::LoadError::UnknownKernel { .. } => Code::NOT_FOUND,
+        error => tell_load_error(&error),
+    })?;
+    let (dynamic_shared, carveout) = (AtomicI32::new(0), AtomicI32::new(-1));
+    let handle = state.functions.add(Function { kernel, module, dynamic_shared, carveout });
+    functions.insert(name.to_owned(), handle);
+    Ok(handle)
+}
+
+fn unload(module: Handle) -> Outcome {
+    let state = state()?;
+    let unloaded = state.modules.remove(module)?;
+    let functions: BTreeMap<String, Handle> = std::mem::take(&mut locked(&unloaded.functions));
+    functions.values().try_for_each(|function| state.functions.remove(*function).map(|_| ()))
+}
+
+/// Address and bytes of a module's variable.
+///
+/// # Safety
+/// The pointers are the caller's of `cuModuleGetGlobal`.
+unsafe fn variable(address: *mut Pointer, bytes: *mut usize, module: Handle, name: *const c_char) -> Outcome {
+    let module = state()?.modules.get(module)?;
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (pointer, length) = module.loaded.global(text(name)?).ok_or(Code::NOT_FOUND)?;
+        put_if_wanted(address, pointer.0);
+        put_if_wanted(bytes, length as usize);
+    }
+    Ok(())
+}
+
+fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
+    let info = function.kernel.info();
+    let compute = state()?.options.compute;
+    let version = c_int::from(compute.major) * 10 + c_int::from(compute.minor);
+    Ok(match id {
+        attribute::MAX_THREADS_PER_BLOCK => info.max_threads.unwrap_or(ptx_sim::MAX_THREADS) as c_int,
+        attribute::SHARED_SIZE => info.static_shared as c_int,
+        attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
+        attribute::MAX_DYNAMIC_SHARED_SIZE => {
+            function.dynamic_shared.load(Ordering::Relaxed).max(SHARED_WITHOUT_ASKING - info.static_shared as i32)
+        }
+        attribute::PREFERRED_CARVEOUT => function.carveout.load(Ordering::Relaxed),
+        // Registers and local memory are ptxas' choice, and unknown here.
+        _ if (0..attribute::END).contains(&id) => 0,
+        _ => return Err(Code::INVALID_VALUE),
+    })
+}
+
+fn set_attribute(function: &Function, id: c_int, value: c_int) -> Outcome {
+    match id {
+        attribute::MAX_DYNAMIC_SHARED_SIZE => {
+            let most = state()?.options.compute.limits().shared_per_block() as i32;
+            if value < 0 || value > most - function.kernel.info().static_shared as i32 {
+                return Err(Code::INVALID_VALUE);
+            }
+            function.dynamic_shared.store(value, Ordering::Relaxed);
+        }
+        attribute::PREFERRED_CARVEOUT => function.carveout.store(value, Ordering::Relaxed),
+        _ if (0..attribute::END).contains(&id) => {}
+        _ => return Err(Code::INVALID_VALUE),
+    }
+    Ok(())
+}
+
+fn known(function: Handle) -> Outcome<Arc<Function>> {
+    state()?.functions.get(function)
+}
+
+exported! {
+    fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
+        // SAFETY: as the caller promises.
+        let path = unsafe { text(path)? };
+        let file = std::fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
+        let image = std::ffi::CString::new(file.split(|byte| *byte == 0).next().unwrap_or_default());
+        let image = image.map_err(|_| Code::INVALID_PTX)?;
+        // SAFETY: a string of our own; a place of the caller's.
+        unsafe { put(module, load(&ptx_at(image.as_ptr().cast())?, &mut None)?) }
+    }
+
+    fn cuModuleLoadData(module: *mut Handle, image: *const c_void) {
+        // SAFETY: as the caller promises.
+        unsafe { put(module, load(&ptx_at(image)?, &mut None)?) }
+    }
+
+    fn cuModuleLoadDataEx(
+        module: *mut Handle,
+        image: *const c_void,
+        count: c_uint,
+        options: *const c_int,
+        values: *const *mut c_void,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut log = error_log(slice(options, count as usize)?, slice(values, count as usize)?);
+            put(module, load(&ptx_at(image)?, &mut log)?)
+        }
+    }
+
+    fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
+        // SAFETY: as the caller promises.
+        unsafe { put(module, load(&ptx_at(image)?, &mut None)?) }
+    }
+
+    fn cuModuleUnload(module: Handle) {
+        unload(module)
+    }
+
+    fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
+        // SAFETY: as the caller promises.
+        unsafe { put(function, self::function(module, text(name)?)?) }
+    }
+
+    fn cuModuleGetGlobal_v2(address: *mut Pointer, bytes: *mut usize, module: Handle, name: *const c_char) {
+        // SAFETY: as the caller promises.
+        unsafe { variable(address, bytes, module, name) }
+    }
+
+    fn cuModuleGetLoadingMode(mode: *mut c_int) {
+        // Eager.
+        // SAFETY: a place of the caller's.
+        unsafe { put(mode, 1) }
+    }
+
+    fn cuLibraryLoadData(
+        library: *mut Handle,
+        image: *const c_void,
+        options: *const c_int,
+        values: *const *mut c_void,
+        count: c_uint,
+        _library_options: *const c_int,
+        _library_values: *const *mut c_void,
+        _library_count: c_uint,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut log = error_log(slice(options, count as usize)?, slice(values, count as usize)?);
+            put(library, load(&ptx_at(image)?, &mut log)?)
+        }
+    }
+
+    fn cuLibraryUnload(library: Handle) {
+        unload(library)
+    }
+
+    fn cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char) {
+        // SAFETY: as the caller promises.
+        unsafe { put(kernel, function(library, text(name)?)?) }
+    }
+
+    fn cuLibraryGetModule(module: *mut Handle, library: Handle) {
+        state()?.modules.get(library)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(module, library) }
+    }
+
+    fn cuLibraryGetGlobal(address: *mut Pointer, bytes: *mut usize, library: Handle, name: *const c_char) {
+        // SAFETY: as the caller promises.
+        unsafe { variable(address, bytes, library, name) }
+    }
+
+    fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) {
+        known(kernel)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(function, kernel) }
+    }
+
+    fn cuKernelGetAttribute(value: *mut c_int, id: c_int, kernel: Handle, _device: c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, attribute_of(&*known(kernel)?, id)?) }
+    }
+
+    fn cuKernelSetAttribute(id: c_int, value: c_int, kernel: Handle, _device: c_int) {
+        set_attribute(&*known(kernel)?, id, value)
+    }
+
+    fn cuFuncGetAttribute(value: *mut c_int, id: c_int, function: Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, attribute_of(&*known(function)?, id)?) }
+    }
+
+    fn cuFuncSetAttribute(function: Handle, id: c_int, value: c_int) {
+        set_attribute(&*known(function)?, id, value)
+    }
+
+    fn cuFuncSetCacheConfig(function: Handle, _config: c_int) {
+        known(function).map(|_| ())
+    }
+
+    fn cuFuncGetModule(module: *mut Handle, function: Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(module, known(function)?.module) }
+    }
+}

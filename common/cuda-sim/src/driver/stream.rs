@@ -1,0 +1,140 @@
+//! Streams, and the recording of their work as a graph.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Mutex;
+
+use crate::abi::{Code, Handle, Outcome};
+use crate::api::{exported, put, put_if_wanted};
+use crate::state::{self, Graph, Stream, context, locked, state};
+
+/// `CUstreamCaptureStatus`.
+const NOT_CAPTURING: c_int = 0;
+const CAPTURING: c_int = 1;
+
+fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
+    context()?;
+    let context = state::current().ok_or(Code::INVALID_CONTEXT)?;
+    Ok(state()?.streams.add(Stream { context, flags, priority, capture: Mutex::default() }))
+}
+
+/// The status of a stream, which has done all its work.
+fn idle(stream: Handle) -> Outcome {
+    context()?;
+    state()?.stream(stream).map(|_| ())
+}
+
+fn status(stream: Handle) -> Outcome<c_int> {
+    let stream = state()?.stream(stream)?;
+    let capturing = stream.is_some_and(|stream| locked(&stream.capture).is_some());
+    Ok(if capturing { CAPTURING } else { NOT_CAPTURING })
+}
+
+exported! {
+    fn cuStreamCreate(stream: *mut Handle, flags: c_uint) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(stream, create(flags, 0)?) }
+    }
+
+    fn cuStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(stream, create(flags, priority.clamp(-5, 0))?) }
+    }
+
+    fn cuStreamDestroy_v2(stream: Handle) {
+        state()?.streams.remove(stream).map(|_| ())
+    }
+
+    fn cuStreamSynchronize(stream: Handle) {
+        idle(stream)
+    }
+
+    fn cuStreamQuery(stream: Handle) {
+        idle(stream)
+    }
+
+    fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
+        idle(stream)?;
+        state()?.events.get(event).map(|_| ())
+    }
+
+    fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
+        let stream = state()?.stream(stream)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(flags, stream.map_or(0, |stream| stream.flags)) }
+    }
+
+    fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) {
+        let stream = state()?.stream(stream)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(priority, stream.map_or(0, |stream| stream.priority)) }
+    }
+
+    fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
+        let stream = state()?.stream(stream)?;
+        let own = stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(context, own) }
+    }
+
+    fn cuStreamAddCallback(
+        stream: Handle,
+        callback: unsafe extern "C" fn(Handle, c_int, *mut c_void),
+        data: *mut c_void,
+        _flags: c_uint,
+    ) {
+        idle(stream)?;
+        // SAFETY: the program gave us the function to be called with these arguments.
+        unsafe { callback(stream, 0, data) };
+        Ok(())
+    }
+
+    fn cuStreamAttachMemAsync(stream: Handle, _pointer: u64, _bytes: usize, _flags: c_uint) {
+        idle(stream)
+    }
+
+    fn cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) {
+        let stream = state()?.stream(stream)?.ok_or(Code::NOT_SUPPORTED)?;
+        let mut capture = locked(&stream.capture);
+        if capture.is_some() {
+            return Err(Code::INVALID_VALUE);
+        }
+        *capture = Some(Vec::new());
+        Ok(())
+    }
+
+    fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
+        let state = state()?;
+        let stream = state.stream(stream)?.ok_or(Code::NOT_SUPPORTED)?;
+        let captured = locked(&stream.capture).take().ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(graph, state.graphs.add(Graph(Mutex::new(captured)))) }
+    }
+
+    fn cuStreamIsCapturing(stream: Handle, capturing: *mut c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(capturing, status(stream)?) }
+    }
+
+    fn cuStreamGetCaptureInfo_v2(
+        stream: Handle,
+        capturing: *mut c_int,
+        id: *mut u64,
+        graph: *mut Handle,
+        dependencies: *mut *const Handle,
+        count: *mut usize,
+    ) {
+        // SAFETY: places of the caller's.
+        unsafe {
+            put(capturing, status(stream)?)?;
+            put_if_wanted(id, stream as u64);
+            put_if_wanted(graph, 0);
+            put_if_wanted(dependencies, std::ptr::null());
+            put_if_wanted(count, 0);
+        }
+        Ok(())
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(_mode: *mut c_int) {
+        Ok(())
+    }
+}

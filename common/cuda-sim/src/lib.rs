@@ -1,0 +1,29 @@
+//! The CUDA driver API over [`ptx_sim`]: a library that programs load as `libcuda.so.1`, on a machine without a GPU.
+//!
+//! ```console
+//! cargo run -p cuda-sim -- --sanitize ./program arguments
+//! ```
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`options`] | what the launcher tells the library, through the environment |
+//! | [`log`] | findings, as the library writes them and the launcher reads them |
+//! | `abi` | numbers and structures of `cuda.h` |
+//! | `api` | the frame around each function: result codes, panics, the table of names |
+//! | `state` | the devices of this process, and the handles that programs hold |
+//! | `work` | what a stream queues: launches, copies, fills, calls of the host |
+//! | `driver` | the functions, by the chapters of the driver API's manual |
+//!
+//! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. Device memory has
+//! addresses that the host never maps, so a pointer of the wrong side is an error here as it is there.
+
+// Each function's contract is the manual's: valid pointers where it asks for them.
+#![allow(clippy::missing_safety_doc)]
+
+mod abi;
+mod api;
+mod driver;
+pub mod log;
+pub mod options;
+mod state;
+mod work;

@@ -1,0 +1,297 @@
+//! The devices of this process, and the handles that programs hold.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use ptx_sim::{Device, DeviceConfig, Fault, FaultKind, Kernel, LoadError, LoadedModule};
+
+use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome};
+use crate::log::Entry;
+use crate::options::Options;
+use crate::work::Work;
+
+/// Bytes of memory that each simulated GPU says it has.
+pub(crate) const MEMORY: u64 = 16 << 30;
+
+/// First address of device memory: beyond all that a process can map on x86-64 and on 64-bit ARM, so that an address says whose it is.
+pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
+
+/// Multiprocessors that each simulated GPU says it has: those of an H100.
+pub(crate) const MULTIPROCESSORS: i32 = 132;
+
+/// Everything of this process.
+pub(crate) struct State {
+    pub(crate) options: Options,
+    /// One memory for all GPUs, which reach each other as over NVLink.
+    pub(crate) device: Device,
+    pub(crate) contexts: Handles<Context>,
+    pub(crate) modules: Handles<Module>,
+    pub(crate) functions: Handles<Function>,
+    pub(crate) streams: Handles<Stream>,
+    pub(crate) events: Handles<Event>,
+    pub(crate) graphs: Handles<Graph>,
+    pub(crate) links: Handles<Link>,
+    /// Host memory that `cuMemHostAlloc` gave out, by address.
+    pub(crate) pinned: Mutex<BTreeMap<usize, Box<[u64]>>>,
+    primary: Vec<Handle>,
+    /// Findings already printed: each line once.
+    known: Mutex<BTreeSet<(String, String, u32)>>,
+}
+
+static STATE: OnceLock<State> = OnceLock::new();
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Contexts that are current on this thread, the last one on top.
+    static CURRENT: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the options and makes the devices. A second call changes nothing.
+pub(crate) fn initialise() -> Outcome {
+    if INITIALISED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let options = Options::from_environment().map_err(|sentence| {
+        say(&sentence);
+        Code::INVALID_VALUE
+    })?;
+    STATE.get_or_init(|| State::new(options));
+    INITIALISED.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// The state, once a program has called `cuInit`.
+pub(crate) fn state() -> Outcome<&'static State> {
+    STATE.get().ok_or(Code::NOT_INITIALIZED)
+}
+
+/// The context that is current on this thread, and works.
+pub(crate) fn context() -> Outcome<Arc<Context>> {
+    let state = state()?;
+    let handle = current().ok_or(Code::INVALID_CONTEXT)?;
+    let context = state.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
+    match context.broken.load(Ordering::Relaxed) {
+        0 => Ok(context),
+        code => Err(Code(code)),
+    }
+}
+
+/// The context that is current on this thread.
+pub(crate) fn current() -> Option<Handle> {
+    CURRENT.with_borrow(|stack| stack.last().copied()).filter(|handle| *handle != 0)
+}
+
+/// Makes a context current in place of the one that is.
+pub(crate) fn set_current(handle: Handle) {
+    CURRENT.with_borrow_mut(|stack| {
+        stack.pop();
+        stack.push(handle);
+    });
+}
+
+pub(crate) fn push_current(handle: Handle) {
+    CURRENT.with_borrow_mut(|stack| stack.push(handle));
+}
+
+pub(crate) fn pop_current() -> Option<Handle> {
+    CURRENT.with_borrow_mut(Vec::pop)
+}
+
+/// Prints a sentence to the terminal of the program.
+pub(crate) fn say(sentence: &str) {
+    let _ = writeln!(std::io::stderr(), "cuda-sim: {sentence}");
+}
+
+impl State {
+    fn new(options: Options) -> Self {
+        let device = Device::new(DeviceConfig {
+            total_memory: MEMORY * u64::from(options.devices),
+            sanitize: options.sanitize || options.strict,
+            strict: options.strict,
+            first_address: FIRST_ADDRESS,
+            ..DeviceConfig::default()
+        });
+        let contexts = Handles::default();
+        let primary = (0..options.devices).map(|ordinal| contexts.add(Context::new(ordinal.into()))).collect();
+        Self {
+            options,
+            device,
+            contexts,
+            modules: Handles::default(),
+            functions: Handles::default(),
+            streams: Handles::default(),
+            events: Handles::default(),
+            graphs: Handles::default(),
+            links: Handles::default(),
+            pinned: Mutex::default(),
+            primary,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The primary context of a device.
+    pub(crate) fn primary(&self, device: c_int) -> Outcome<Handle> {
+        let at = usize::try_from(device).map_err(|_| Code::INVALID_DEVICE)?;
+        self.primary.get(at).copied().ok_or(Code::INVALID_DEVICE)
+    }
+
+    /// The stream of a handle; the built-in ones need none.
+    pub(crate) fn stream(&self, handle: Handle) -> Outcome<Option<Arc<Stream>>> {
+        if BUILT_IN_STREAMS.contains(&handle) { Ok(None) } else { self.streams.get(handle).map(Some) }
+    }
+
+    /// Prints findings and faults, and appends them to the log. Each line of a program is told once.
+    pub(crate) fn tell(&self, faults: &[Fault]) {
+        let roots: Vec<_> = std::env::current_dir().into_iter().collect();
+        let colour = std::io::stderr().is_terminal();
+        for fault in faults {
+            let (file, line) = fault.place();
+            if !locked(&self.known).insert((fault.kind.name().to_owned(), file.to_owned(), line)) {
+                continue;
+            }
+            let _ = writeln!(std::io::stderr(), "{}", fault.render_from(&roots, colour).trim_end());
+            if let Some(log) = &self.options.log
+                && let Err(error) = Entry::from(fault).append(log)
+            {
+                say(&format!("{}: {error}", log.display()));
+            }
+        }
+    }
+
+    /// Prints what kernels have printed.
+    pub(crate) fn flush(&self) {
+        let output = self.device.take_output();
+        if !output.is_empty() {
+            let mut stdout = std::io::stdout();
+            let _ = stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush());
+        }
+    }
+}
+
+/// The error that hardware would report for a fault of a kernel. It stays with the context.
+pub(crate) fn code_of(kind: FaultKind) -> Code {
+    match kind {
+        FaultKind::OutOfBounds | FaultKind::UseAfterFree | FaultKind::ReadOnly => Code::ILLEGAL_ADDRESS,
+        FaultKind::Misaligned | FaultKind::DescriptorAlignment => Code::MISALIGNED_ADDRESS,
+        FaultKind::Assertion => Code::ASSERT,
+        FaultKind::StackOverflow => Code::HARDWARE_STACK_ERROR,
+        FaultKind::Budget | FaultKind::TimeLimit => Code::LAUNCH_TIMEOUT,
+        FaultKind::MemoryLimit => Code::OUT_OF_MEMORY,
+        _ => Code::LAUNCH_FAILED,
+    }
+}
+
+/// Prints why a module or one of its kernels cannot be loaded.
+pub(crate) fn tell_load_error(error: &LoadError) -> Code {
+    let _ = writeln!(std::io::stderr(), "{}", error.render(std::io::stderr().is_terminal()).trim_end());
+    match error {
+        LoadError::UnknownKernel { .. } => Code::NOT_FOUND,
+        LoadError::Unsupported { .. } => Code::NOT_SUPPORTED,
+        LoadError::Memory { .. } | LoadError::Limit { .. } => Code::OUT_OF_MEMORY,
+        _ => Code::INVALID_PTX,
+    }
+}
+
+/// Things that a program knows by a handle.
+#[derive(Debug)]
+pub(crate) struct Handles<T>(Mutex<BTreeMap<Handle, Arc<T>>>);
+
+/// Handles of all kinds come from one sequence, so that one of another kind is recognised as wrong.
+static NEXT: AtomicU32 = AtomicU32::new(0x100);
+
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Handles<T> {
+    pub(crate) fn add(&self, thing: T) -> Handle {
+        // Multiples of 16, as addresses of structures are.
+        let handle = 16 * NEXT.fetch_add(1, Ordering::Relaxed) as usize;
+        locked(&self.0).insert(handle, Arc::new(thing));
+        handle
+    }
+
+    pub(crate) fn get(&self, handle: Handle) -> Outcome<Arc<T>> {
+        locked(&self.0).get(&handle).cloned().ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn remove(&self, handle: Handle) -> Outcome<Arc<T>> {
+        locked(&self.0).remove(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    /// Removes what a condition does not hold for.
+    pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
+        locked(&self.0).retain(|_, thing| keep(thing));
+    }
+}
+
+/// `CUcontext`.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Its device.
+    pub(crate) ordinal: c_int,
+    /// The error of a kernel that ended badly: every later call reports it. 0 if there is none.
+    pub(crate) broken: AtomicI32,
+    pub(crate) flags: AtomicU32,
+}
+
+impl Context {
+    pub(crate) fn new(ordinal: c_int) -> Self {
+        Self { ordinal, broken: AtomicI32::new(0), flags: AtomicU32::new(0) }
+    }
+}
+
+/// `CUmodule` and `CUlibrary`.
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) loaded: LoadedModule,
+    /// Handle of each function that was asked for: the same one each time.
+    pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
+}
+
+/// `CUfunction` and `CUkernel`.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) kernel: Kernel,
+    pub(crate) module: Handle,
+    /// Maximum dynamic shared memory of a launch, if the program asked for more than 48 KiB.
+    pub(crate) dynamic_shared: AtomicI32,
+    pub(crate) carveout: AtomicI32,
+}
+
+/// `CUstream`.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) context: Handle,
+    pub(crate) flags: u32,
+    pub(crate) priority: c_int,
+    /// Work recorded since a capture began.
+    pub(crate) capture: Mutex<Option<Vec<Work>>>,
+}
+
+/// `CUevent`.
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// When it was recorded last.
+    pub(crate) recorded: Mutex<Option<Instant>>,
+    pub(crate) times: bool,
+}
+
+/// `CUgraph` and `CUgraphExec`: work in an order that its dependencies allow.
+#[derive(Debug, Default)]
+pub(crate) struct Graph(pub(crate) Mutex<Vec<Work>>);
+
+/// `CUlinkState`: the image so far.
+#[derive(Debug)]
+pub(crate) struct Link(pub(crate) Mutex<Box<[u8]>>);

@@ -1,0 +1,81 @@
+//! Integration tests: a program that knows nothing of the simulator, run by the launcher.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use cuda_sim::log::Entry;
+
+/// The client of `examples/client.rs`, which Cargo builds for the tests.
+fn client() -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    let folder = deps.parent().and_then(Path::parent).unwrap();
+    folder.join("examples").join(format!("client{}", std::env::consts::EXE_SUFFIX))
+}
+
+/// Runs the client's kernel with options of the launcher.
+fn run(options: &[&str], kernel: &str) -> Output {
+    Command::cargo_bin("cuda-sim").unwrap().args(options).arg(client()).arg(kernel).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_program_runs_as_it_is() {
+    let Output { status, stdout, stderr } = run(&["--sanitize"], "add");
+    assert!(status.success(), "{}", text(&stderr));
+    assert_eq!(text(&stdout), "values 0 2 126\n");
+    assert_eq!(text(&stderr), "cuda-sim: no findings\n");
+}
+
+#[test]
+fn what_kernels_print_is_printed() {
+    let Output { status, stdout, .. } = run(&[], "greet");
+    assert!(status.success());
+    let stdout = text(&stdout);
+    assert!(stdout.starts_with("thread 0 of 64\n") && stdout.ends_with("thread 63 of 64\nvalues 0 1 63\n"), "{stdout}");
+}
+
+#[test]
+fn a_race_fails_the_run_only_if_it_is_looked_for() {
+    assert_eq!(run(&[], "reverse_race").status.code(), Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("findings");
+    let Output { status, stderr, .. } =
+        run(&["--sanitize", "--error-exitcode", "7", "--log", log.to_str().unwrap()], "reverse_race");
+    let stderr = text(&stderr);
+    assert_eq!(status.code(), Some(7), "{stderr}");
+    assert!(stderr.contains("error[shared-race]: kernel `reverse_race`"), "{stderr}");
+    let entries = Entry::read_all(&log).unwrap();
+    let found: Vec<_> = entries.iter().map(|entry| (entry.kind.as_str(), entry.file.as_str(), entry.line)).collect();
+    // The write passes the read of the lane on the other side, and that lane may read before its value is there.
+    let expected =
+        [("shared-race", "client.cu", 14), ("shared-race", "client.cu", 15), ("uninitialised-read", "client.cu", 15)];
+    assert_eq!(found, expected, "{stderr}");
+    assert!(stderr.ends_with("cuda-sim: 3 findings: 2 shared-race, 1 uninitialised-read\n"), "{stderr}");
+}
+
+#[test]
+fn an_error_of_a_kernel_comes_from_the_next_call_as_on_a_gpu() {
+    let Output { status, stdout, stderr } = run(&[], "overrun");
+    let stderr = text(&stderr);
+    assert_eq!((status.code(), text(&stdout)), (Some(3), ""), "{stderr}");
+    assert!(stderr.contains("error[out-of-bounds]: kernel `overrun`"), "{stderr}");
+    assert!(stderr.contains("just past the end of `allocation of 256 bytes`"), "{stderr}");
+    assert!(stderr.contains("cuCtxSynchronize failed with 700\n"), "{stderr}");
+}
+
+#[test]
+fn what_is_missing_is_said_in_a_sentence() {
+    let missing = Command::cargo_bin("cuda-sim").unwrap().arg("/no/such/program").output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).starts_with("error: /no/such/program: "), "{}", text(&missing.stderr));
+    let capability = Command::cargo_bin("cuda-sim").unwrap().args(["--compute", "7.0", "true"]).output().unwrap();
+    assert_eq!(capability.status.code(), Some(2));
+    assert!(text(&capability.stderr).contains("expected a compute capability from 7.5 to 9.0"));
+    let kernel = run(&[], "no_such_kernel");
+    assert!(text(&kernel.stderr).contains("cuModuleGetFunction failed with 500\n"), "{}", text(&kernel.stderr));
+}
