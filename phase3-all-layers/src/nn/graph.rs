@@ -240,6 +240,7 @@ impl Graph {
         operands.filter(|operand| operand.source == Source::Node(node)).count()
     }
 
+    // ANCHOR: turn_additions
     /// Swaps the operands of each addition where only the second operand could be made by an epilogue: `takes` gets the operation
     /// that makes an operand that nothing else needs, and returns whether it could also add the other operand.
     pub fn turn_additions(&mut self, takes: impl Fn(&Operation) -> bool) {
@@ -258,6 +259,7 @@ impl Graph {
             }
         }
     }
+    // ANCHOR_END: turn_additions
 
     /// Joins each node to the one whose result only it uses, where `together` wants the operations of both in one chain. A chain
     /// has at most one second operand.

@@ -98,7 +98,6 @@ pub fn epilogues_side_by_side(graph: &mut Graph) {
     graph.chain(takes);
 }
 
-// ANCHOR: fill_heads
 /// Fills the heads of each attention up with zeros to a multiple of `multiple` values, if a linear layer makes its queries, keys and
 /// values and another one takes its result. Zeros add nothing to a score and nothing to a result; only the scale, 1 / √head, has to be
 /// made up for, in the weights of the queries. Returns how many attentions were changed.
@@ -156,7 +155,6 @@ pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
     }
     Ok(changed)
 }
-// ANCHOR_END: fill_heads
 
 // ANCHOR: takes
 /// Whether an epilogue that already does `first` can do `then` too.
@@ -185,6 +183,7 @@ fn takes(first: &[Operation], then: &[Operation]) -> bool {
     let (Some(Operation::Conv2d { .. } | Operation::Linear { .. }), Some(last)) = (first.first(), first.last()) else {
         return false;
     };
+    // ANCHOR: rules
     match then {
         Operation::BatchNorm { .. } => matches!(first, [Operation::Conv2d { .. }]),
         Operation::Add | Operation::AddChannel if activation(last).is_some() => {
@@ -193,6 +192,7 @@ fn takes(first: &[Operation], then: &[Operation]) -> bool {
         Operation::Add => !matches!(last, Operation::Add | Operation::AddChannel),
         other => activation(other).is_some() && !first.iter().any(|operation| activation(operation).is_some()),
     }
+    // ANCHOR_END: rules
 }
 // ANCHOR_END: takes
 
