@@ -84,19 +84,22 @@ pub const GENERATORS: &[Generator] = &[
     },
 ];
 
-/// The galleries of broken kernels, by the folder of their phase.
-const GALLERIES: [(&str, &Gallery); 2] =
-    [("phase1-infra", &phase1_infra::broken::GALLERY), ("phase4-fusion", &phase4_fusion::broken::GALLERY)];
+/// The galleries of broken kernels: each by the folder of its phase, or by its command there.
+const GALLERIES: [(&str, &Gallery); 3] = [
+    ("phase1-infra", &phase1_infra::broken::GALLERY),
+    ("phase4-fusion", &phase4_fusion::broken::GALLERY),
+    ("phase4-fusion/published", &phase4_fusion::published::GALLERY),
+];
 
 /// Diagnostic of the simulator for the broken kernel with that number or name: `07` of the first gallery, `phase4-fusion/07` of
 /// that one.
 fn diagnostic(wanted: &str) -> Produced {
-    let (phase, kernel) = wanted.split_once('/').unwrap_or((GALLERIES[0].0, wanted));
-    let (_, shown) = GALLERIES.iter().find(|(name, _)| *name == phase).ok_or_else(|| {
+    let (gallery, kernel) = wanted.rsplit_once('/').unwrap_or((GALLERIES[0].0, wanted));
+    let (_, shown) = GALLERIES.iter().find(|(name, _)| *name == gallery).ok_or_else(|| {
         let known = GALLERIES.map(|(name, _)| name).join(", ");
-        format!("no gallery in `{phase}`; there are: {known}")
+        format!("no gallery `{gallery}`; there are: {known}")
     })?;
-    let entry = shown.find(kernel).ok_or_else(|| format!("no broken kernel `{kernel}` in the gallery of {phase}"))?;
+    let entry = shown.find(kernel).ok_or_else(|| format!("no broken kernel `{kernel}` in the gallery {gallery}"))?;
     let (_, report) = entry.report(&gallery::simulator(), Version::Broken)?;
     Ok(format!("```text\n{}\n```", report.trim_end()).into())
 }

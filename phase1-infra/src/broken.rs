@@ -10,7 +10,7 @@ use common::device::LaunchArgs;
 use common::prelude::*;
 
 /// The gallery.
-pub static GALLERY: Gallery = Gallery { title: "twelve broken kernels", entries: &BROKEN };
+pub static GALLERY: Gallery = Gallery { command: "broken", title: "twelve broken kernels", entries: &BROKEN };
 
 /// [`GALLERY`], for the command line.
 pub enum Twelve {}

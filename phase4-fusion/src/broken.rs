@@ -14,7 +14,7 @@ use common::prelude::*;
 use common::tensor::bf16;
 
 /// The gallery.
-pub static GALLERY: Gallery = Gallery { title: "twelve asynchronous mistakes", entries: &BROKEN };
+pub static GALLERY: Gallery = Gallery { command: "broken", title: "twelve asynchronous mistakes", entries: &BROKEN };
 
 /// [`GALLERY`], for the command line.
 pub enum Twelve {}
@@ -160,7 +160,7 @@ pub static BROKEN: [Broken; 12] = [
 ];
 
 /// Launches one of the gallery's kernels with the arguments that `push` appends, which must match its file.
-fn launch<'k>(
+pub(crate) fn launch<'k>(
     case: &'k Case,
     kernel: &'k Kernel,
     config: LaunchConfig,
@@ -173,16 +173,16 @@ fn launch<'k>(
 }
 
 /// Distinct values in (−1, 1).
-fn values(n: usize, seed: u64) -> Result<Vec<f32>> {
+pub(crate) fn values(n: usize, seed: u64) -> Result<Vec<f32>> {
     Tensor::random(&[n], seed).into_vec()
 }
 
 /// Distinct values for tensor cores.
-fn halves(n: usize, seed: u64) -> Result<Vec<bf16>> {
+pub(crate) fn halves(n: usize, seed: u64) -> Result<Vec<bf16>> {
     Ok(values(n, seed)?.into_iter().map(bf16::from_f32).collect())
 }
 
-fn grid(blocks: usize, threads: u32) -> LaunchConfig {
+pub(crate) fn grid(blocks: usize, threads: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (blocks as u32, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 }
 }
 
@@ -330,19 +330,19 @@ fn matvec(case: &Case, columns: usize) -> Result<Compared> {
 }
 
 /// Tensor map for tiles of 64 rows and 64 columns of a matrix of bf16 with this many rows and columns.
-fn tiles(rows: usize, columns: usize) -> TensorMapConfig {
+pub(crate) fn tiles(rows: usize, columns: usize) -> TensorMapConfig {
     let map = TensorMapConfig::tiled(TensorElement::Bf16, &[columns as u64, rows as u64], &[64, 64]);
     TensorMapConfig { swizzle: Swizzle::Bytes128, ..map }
 }
 
 /// The product of two rows.
-fn dot(a: &[bf16], b: &[bf16]) -> f64 {
+pub(crate) fn dot(a: &[bf16], b: &[bf16]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
 }
 
 /// Tolerance of a sum of `terms` products of values in (−1, 1) on tensor cores, which cut bits off where an addition would round:
 /// twice the error.
-fn tensor_core_tolerance(terms: usize) -> Tolerance {
+pub(crate) fn tensor_core_tolerance(terms: usize) -> Tolerance {
     Tolerance::dot(2 * terms, terms as f64)
 }
 

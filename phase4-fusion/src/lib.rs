@@ -18,6 +18,7 @@
 //! | [`parallel`] | one model over several devices: batches divided, or layers |
 //! | [`planes`] | what lies between convolutions in planes of f32 |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
+//! | [`published`] | the gallery of mistakes that were published as bugs of known projects: `… -- published` |
 //! | [`recast`] | from one type to another channels last, where layers differ in what they compute with |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
@@ -42,6 +43,7 @@ pub mod nhwc;
 pub mod parallel;
 pub mod planes;
 pub mod ptx;
+pub mod published;
 pub mod recast;
 pub mod report;
 pub mod streams;

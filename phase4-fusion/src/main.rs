@@ -1,5 +1,6 @@
 //! `cargo run -p phase4-fusion [-- PART…]`: the ladders of this phase, each step checked and measured; `… -- broken [KERNEL]`: the
-//! gallery of asynchronous mistakes, and who finds them; `… -- resnet18`: the plan of a whole model.
+//! gallery of asynchronous mistakes, and who finds them; `… -- published`: the one of published mistakes; `… -- resnet18`: the plan
+//! of a whole model.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use bench::command::{CommandArgs, SaveArgs, Shell};
 use bench::gallery::command::GalleryArgs;
 use bench::gallery::orders::{orders, unchecked};
-use bench::gallery::sanitising;
+use bench::gallery::{Shown, sanitising};
 use bench::parts;
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -16,7 +17,7 @@ use common::ptx_sim::Asynchrony;
 use phase3_all_layers::commands::classify::ClassifyArgs;
 use phase3_all_layers::commands::evaluate::EvaluateArgs;
 use phase3_all_layers::commands::video::VideoArgs;
-use phase4_fusion::broken::{GALLERY, Twelve};
+use phase4_fusion::broken::Twelve;
 use phase4_fusion::commands::all_reduce::{AllReduceArgs, all_reduce};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
@@ -28,6 +29,7 @@ use phase4_fusion::commands::temporal::{TemporalArgs, temporal};
 use phase4_fusion::commands::tensor_parallel::{TensorParallelArgs, tensor_parallel};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
+use phase4_fusion::published::Ten;
 use phase4_fusion::report::{self, PARTS};
 
 /// Phase 4: tensor cores, PTX by hand and fusion, each step against the f64 reference
@@ -58,16 +60,11 @@ enum Command {
     ///
     /// The exit status is 1 unless the result is right. The simulator runs with --sanitize, unless --async says otherwise: it reports
     /// broken rules even where the values are right.
-    Broken {
-        #[command(flatten)]
-        args: GalleryArgs<Twelve>,
-        /// Make copies late, early, or at pseudo-random times (seed=N), and check nothing but the values (implies sim)
-        #[arg(long = "async", value_name = "WHEN", requires = "kernel", conflicts_with = "sanitize")]
-        asynchrony: Option<Asynchrony>,
-        /// Run all of them on the simulator, with copies made early, at pseudo-random times and late: what shows in the values?
-        #[arg(long, conflicts_with_all = ["kernel", "compare"])]
-        orders: bool,
-    },
+    Broken(MistakeArgs<Twelve>),
+    /// Ten asynchronous mistakes that were published as bugs of known projects, each rebuilt: list them, or run one
+    ///
+    /// Like `broken`.
+    Published(MistakeArgs<Ten>),
     /// ResNet18 as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "resnet18")]
     ResNet18(ResNet18Args),
@@ -121,6 +118,32 @@ enum Command {
     },
 }
 
+/// The arguments of a gallery of asynchronous mistakes.
+#[derive(clap::Args)]
+struct MistakeArgs<G: Shown> {
+    #[command(flatten)]
+    args: GalleryArgs<G>,
+    /// Make copies late, early, or at pseudo-random times (seed=N), and check nothing but the values (implies sim)
+    #[arg(long = "async", value_name = "WHEN", requires = "kernel", conflicts_with = "sanitize")]
+    asynchrony: Option<Asynchrony>,
+    /// Run all of them on the simulator, with copies made early, at pseudo-random times and late: what shows in the values?
+    #[arg(long, conflicts_with_all = ["kernel", "compare"])]
+    orders: bool,
+}
+
+impl<G: Shown> MistakeArgs<G> {
+    fn run(&self, device: &DeviceArgs, shell: &mut Shell) -> common::Result<()> {
+        match self.asynchrony {
+            _ if self.orders => shell.table(&orders(G::GALLERY)?),
+            Some(order) => {
+                let simulator = DeviceArgs { device: DeviceChoice::Sim, ..*device };
+                self.args.run(&simulator, unchecked(order), report::records, shell)
+            }
+            None => self.args.run(device, sanitising(), report::records, shell),
+        }
+    }
+}
+
 /// Arithmetic of a plan.
 #[derive(clap::Args)]
 struct PrecisionArgs {
@@ -153,7 +176,8 @@ fn main() -> ExitCode {
         Args::command().error(Refusal::ArgumentConflict, message).exit();
     }
     let save = match &args.command {
-        Some(Command::Broken { args, .. }) => args.save(),
+        Some(Command::Broken(mistakes)) => mistakes.args.save(),
+        Some(Command::Published(mistakes)) => mistakes.args.save(),
         Some(Command::Ranks(args)) => args.save(),
         Some(Command::AllReduce(args)) => args.save.save.as_deref(),
         Some(_) => None,
@@ -166,12 +190,8 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
     let device = &args.common.device;
     let open = |shell: &Shell| shell.open(device, SimOptions::default());
     match &args.command {
-        Some(Command::Broken { orders: true, .. }) => shell.table(&orders(&GALLERY)?)?,
-        Some(Command::Broken { args, asynchrony: Some(order), .. }) => {
-            let simulator = DeviceArgs { device: DeviceChoice::Sim, ..*device };
-            args.run(&simulator, unchecked(*order), report::records, shell)?
-        }
-        Some(Command::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell)?,
+        Some(Command::Broken(mistakes)) => mistakes.run(device, shell)?,
+        Some(Command::Published(mistakes)) => mistakes.run(device, shell)?,
         Some(Command::ResNet18(args)) => {
             let table = resnet18(&open(shell)?, args)?;
             shell.table(&table)?

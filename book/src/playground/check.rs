@@ -77,10 +77,11 @@ impl Check {
             parts.iter().find(|part| part.name == name).map(|part| Check::Part(part, trial))
         };
         let found = match &kernel.run {
-            Run::Broken { number, repaired } => {
-                let gallery = match kernel.package {
-                    "phase1-infra" => Some(&phase1_infra::broken::GALLERY),
-                    "phase4-fusion" => Some(&phase4_fusion::broken::GALLERY),
+            Run::Broken { gallery, number, repaired } => {
+                let gallery = match (kernel.package, gallery.as_str()) {
+                    ("phase1-infra", "broken") => Some(&phase1_infra::broken::GALLERY),
+                    ("phase4-fusion", "broken") => Some(&phase4_fusion::broken::GALLERY),
+                    ("phase4-fusion", "published") => Some(&phase4_fusion::published::GALLERY),
                     _ => None,
                 };
                 let version = if *repaired { Version::Repaired } else { Version::Broken };

@@ -9,7 +9,7 @@ use bench::{gallery, table::Table};
 use common::Device;
 use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report as phase2;
-use phase4_fusion::{broken, report as phase4};
+use phase4_fusion::{broken, published, report as phase4};
 use phase5_bench::{
     spec::{Context, Make},
     tables::TABLES,
@@ -40,8 +40,10 @@ fn makers() -> impl Iterator<Item = Maker> {
             Maker { phase, tables: part.tables, run }
         })
     });
-    let run = Box::new(|| Ok(vec![gallery::orders::orders(&broken::GALLERY)?]));
-    let orders = Maker { phase: "phase4-fusion", tables: &["orders"], run };
+    let orders = [(&broken::GALLERY, &["orders"]), (&published::GALLERY, &["published"])].map(|(shown, tables)| {
+        let run = Box::new(move || Ok(vec![gallery::orders::orders(shown)?]));
+        Maker { phase: "phase4-fusion", tables, run }
+    });
     let measured = TABLES.iter().filter_map(|spec| match spec.make {
         Make::Measured(run) => {
             let run = Box::new(move || Ok(vec![run(&Context::simulator())?.table]));
@@ -49,7 +51,7 @@ fn makers() -> impl Iterator<Item = Maker> {
         }
         Make::Derived { .. } => None,
     });
-    steps.chain(parts).chain([orders]).chain(measured)
+    steps.chain(parts).chain(orders).chain(measured)
 }
 
 /// A table that the simulator fills. Each maker runs once per process.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `// nvrtc: OPTION…` | more compiler options, of those below; `--gpu-architecture=compute_80` is the oldest architecture that the kernel runs on |
 //! | `// run: gemm` | what runs it after an edit: this part of its package's program |
-//! | `// run: broken 04`, `// run: broken 04 --repaired` | the program's gallery |
+//! | `// run: broken 04`, `// run: broken 04 --repaired` | this gallery of its package's program: `broken` or `published` |
 //! | `// run: test layers` | this module of its package's tests |
 //! | `// trial: softmax` | the trial (`bench::trial`) of its package that checks it |
 //! | `// trial: none, REASON` | why no trial checks it, in a clause |
@@ -46,8 +46,10 @@ pub struct KernelHead {
 pub enum Run {
     /// A part of its package's program.
     Part(String),
-    /// A number in the program's gallery of broken kernels.
+    /// A number in one of the program's galleries of broken kernels.
     Broken {
+        /// The gallery's subcommand: `broken`.
+        gallery: String,
         /// `04`.
         number: String,
         /// Whether it is the version without the bug.
@@ -112,8 +114,9 @@ impl Run {
     fn parse(value: &str) -> Run {
         match value.split_whitespace().collect::<Vec<_>>()[..] {
             ["test", file] => Run::Test(file.to_owned()),
-            ["broken", number] => Run::Broken { number: number.to_owned(), repaired: false },
-            ["broken", number, "--repaired"] => Run::Broken { number: number.to_owned(), repaired: true },
+            [gallery @ ("broken" | "published"), number, ref rest @ ..] if matches!(rest, [] | ["--repaired"]) => {
+                Run::Broken { gallery: gallery.to_owned(), number: number.to_owned(), repaired: !rest.is_empty() }
+            }
             _ => Run::Part(value.trim().to_owned()),
         }
     }
@@ -122,8 +125,10 @@ impl Run {
     pub fn command(&self, package: &str) -> String {
         match self {
             Run::Part(part) => format!("cargo run -p {package} -- {part}"),
-            Run::Broken { number, repaired: false } => format!("cargo run -p {package} -- broken {number}"),
-            Run::Broken { number, repaired: true } => format!("cargo run -p {package} -- broken {number} --repaired"),
+            Run::Broken { gallery, number, repaired } => {
+                let repaired = if *repaired { " --repaired" } else { "" };
+                format!("cargo run -p {package} -- {gallery} {number}{repaired}")
+            }
             Run::Test(module) => format!("cargo test -p {package} --test it {module}::"),
         }
     }
@@ -191,7 +196,7 @@ mod tests {
         for (run, command) in [
             ("gemm", "cargo run -p a -- gemm"),
             ("broken 04", "cargo run -p a -- broken 04"),
-            ("broken 04 --repaired", "cargo run -p a -- broken 04 --repaired"),
+            ("published 04 --repaired", "cargo run -p a -- published 04 --repaired"),
             ("test layers", "cargo test -p a --test it layers::"),
         ] {
             let head = KernelHead::read(&format!("// run: {run} // trial: b\nint x;\n"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use bench::gallery::compare::{NO_GPU, TABLE, compare};
+use bench::gallery::compare::{NO_GPU, compare};
 use bench::gallery::testing::{check_findings, check_versions, without_addresses};
 use bench::gallery::{Broken, Outcome, Version, counters, simulator};
 use bench::record::Record;
@@ -233,7 +233,7 @@ fn the_comparison_is_printed_and_kept() {
     assert_eq!(output.status.code(), Some(0));
     assert!(stdout(&output).starts_with("which tool found what on the simulator"), "{}", stdout(&output));
     let record = Record::open(&path).unwrap();
-    let table = record.table(TABLE).unwrap();
+    let table = record.table(GALLERY.command).unwrap();
     assert_eq!(table.rows().len(), BROKEN.len());
     assert!(stdout(&output).contains(&table.to_text()));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use bench::gallery::compare::{NO_GPU, TABLE, compare};
+use bench::gallery::compare::{NO_GPU, compare};
 use bench::gallery::orders::{ALL, ORDERS, orders, unchecked};
 use bench::gallery::testing::{check_findings, check_versions, without_addresses};
 use bench::gallery::{Version, sanitising, simulator};
@@ -205,7 +205,7 @@ fn the_comparison_has_a_row_for_each_kernel_and_so_has_its_record() {
     let text = table.to_text();
     assert!(text.lines().all(|line| line.chars().count() <= bench::table::WIDTH), "{text}");
     let records = report::records().unwrap();
-    for recorded in records.iter().filter_map(|record| record.table(TABLE)) {
+    for recorded in records.iter().filter_map(|record| record.table(GALLERY.command)) {
         assert_eq!(recorded.rows().len(), table.rows().len());
         for (recorded, row) in recorded.rows().iter().zip(table.rows()) {
             // What the GPU's columns hold was measured; the rest is as it is now.
@@ -267,7 +267,7 @@ fn the_command_prints_what_it_lists_and_compares() {
     let output = phase4(&["broken", "--compare", "--save", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
     let record = Record::open(&path).unwrap();
-    assert!(stdout(&output).contains(&record.table(TABLE).unwrap().to_text()));
+    assert!(stdout(&output).contains(&record.table(GALLERY.command).unwrap().to_text()));
 }
 
 /// Every sanitised launch makes its copies late: its findings do not depend on the requested order.

@@ -19,6 +19,7 @@ mod nhwc;
 mod parallel;
 mod precision;
 mod ptx;
+mod published;
 mod ranks;
 mod resources;
 mod sass;

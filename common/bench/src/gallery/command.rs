@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::compare::{TABLE, compare, end_if_endless};
+use super::compare::{compare, end_if_endless};
 use super::{Broken, Gallery, Shown, Version};
 use crate::command::Shell;
 use crate::record::Record;
 use common::device::{DeviceArgs, SimOptions};
 use common::prelude::*;
 
-/// The arguments of the subcommand for the gallery of `G`, for a variant of a `#[derive(Subcommand)]`. [`compare`] runs the
-/// command as `broken KERNEL`, so the variant is called `Broken`.
+/// The arguments of the subcommand for the gallery of `G`, for a variant of a `#[derive(Subcommand)]` that is named after
+/// [`Gallery::command`]: [`compare`] runs it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GalleryArgs<G: Shown> {
     /// Kernel to run, by number or name [default: list them all]
@@ -101,9 +101,9 @@ fn run_comparison(
     let table = compare(gallery, device, &program)?;
     shell.table(&table)?;
     let recorded = if device.is_sim() { records()? } else { Vec::new() };
-    for quoted in recorded.iter().filter_map(|record| record.quote(TABLE)) {
+    for quoted in recorded.iter().filter_map(|record| record.quote(gallery.command)) {
         shell.table(&quoted)?;
     }
-    record.push(TABLE, table);
+    record.push(gallery.command, table);
     shell.save(&record)
 }

@@ -16,9 +16,6 @@ use crate::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::prelude::*;
 use common::progress::Progress;
 
-/// The table's name in a record.
-pub const TABLE: &str = "broken";
-
 const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
 const BUG: ColumnSpec = ColumnSpec::text("bug", "bug");
 const PLAIN: ColumnSpec = ColumnSpec::text("plain run", "plain run");
@@ -41,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// [`Error::Io`] if `program` cannot be run; errors of [`Broken::run`].
 pub fn compare(gallery: &Gallery, device: &Device, program: &Path) -> Result<Table> {
     let mut table = TableBuilder::on(device, "which tool found what", &[KERNEL, BUG, PLAIN, SANITIZER, SIMULATOR]);
-    let gpu = Gpu { device: device.short_name(), program, sanitizer: sanitizer() };
+    let gpu = Gpu { command: gallery.command, device: device.short_name(), program, sanitizer: sanitizer() };
     let progress = Progress::new(gallery.entries.len() as u64, "");
     for entry in gallery.entries {
         progress.set_message(entry.name);
@@ -66,13 +63,15 @@ const NO_RULE: &str = "no rule is broken and the values are right: only a profil
 fn simulated(entry: &Broken) -> Result<Cell> {
     let outcome = entry.run(&super::simulator(), Version::Broken, entry.sizes[0])?;
     Ok(match outcome.kinds().as_slice() {
-        [] => super::slow_in(entry)?.map_or_else(|| Cell::absent(NO_RULE), Cell::from),
+        [] if entry.slow => super::slow_in(entry)?.map_or_else(|| Cell::absent(NO_RULE), Cell::from),
+        [] => "nothing".into(),
         kinds => kinds.join("\n").into(),
     })
 }
 
-/// Device, program and tool of a run.
+/// Gallery, device, program and tool of a run.
 struct Gpu<'a> {
+    command: &'static str,
     device: String,
     program: &'a Path,
     sanitizer: Option<PathBuf>,
@@ -107,7 +106,7 @@ impl Gpu<'_> {
     }
 
     fn arguments(&self, entry: &Broken) -> [&str; 4] {
-        ["broken", entry.number, "--device", &self.device]
+        [self.command, entry.number, "--device", &self.device]
     }
 }
 

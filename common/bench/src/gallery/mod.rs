@@ -25,6 +25,8 @@ use common::prelude::*;
 
 /// Broken kernels, in the order in which they are shown.
 pub struct Gallery {
+    /// The subcommand that shows it, which is also the first word of its kernels' file names and its table in a record: `broken`.
+    pub command: &'static str,
     /// The title of its list: `twelve broken kernels`.
     pub title: &'static str,
     /// The kernels.

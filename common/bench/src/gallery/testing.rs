@@ -25,7 +25,7 @@ pub fn check_versions(gallery: &Gallery, lines: usize) {
         assert_eq!(entry.number, format!("{:02}", i + 1));
         let [broken, repaired] = [Version::Broken, Version::Repaired].map(|version| entry.source(version));
         let suffix = format!("_{}_{}", entry.number, entry.name.replace('-', "_"));
-        assert_eq!(broken.name, format!("broken{suffix}"));
+        assert_eq!(broken.name, format!("{}{suffix}", gallery.command));
         assert_eq!(signatures(broken), signatures(repaired), "{}", entry.name);
         if broken.name == repaired.name {
             continue;
