@@ -321,6 +321,9 @@ impl Fault {
             Some(_) if self.kind == FaultKind::GlobalRace && self.instruction.contains(".nc.") => {
                 "read by an ordinary load what the kernel writes: no `__ldg()`, and no `const __restrict__` on the pointer"
             }
+            Some(other) if self.kind == FaultKind::MissingProxyFence && other.what == "read" => {
+                "each thread that read executes `fence.proxy.async` after its reads and before the barrier that the copying thread waits at"
+            }
             Some(other) if self.kind == FaultKind::GlobalRace && other.device != self.device => {
                 "the two threads are of different devices: hand over with a fence and an atomic or volatile flag of system scope \
                  (`__threadfence_system()`, `atomicAdd_system`, `st.release.sys`), or split the work into launches that events order"

@@ -64,6 +64,7 @@ pub(super) fn exercise(source: &str) -> bool {
         strict: watch == 3,
         memory_limit: random.pick(&[None, Some(1 << 20), Some(16 << 20), Some(128 << 20)]),
         stack: random.pick(&[None, Some(64), Some(1 << 16)]),
+        ..DeviceConfig::default()
     };
     let extent = |random: &mut Random, most: &[u32]| random.pick(most);
     let launch = LaunchConfig {

@@ -23,7 +23,7 @@ enum Expected {
 type Case = (&'static str, u32, u32, Expected);
 
 #[rustfmt::skip]
-const CASES: [Case; 22] = [
+const CASES: [Case; 24] = [
     // github.com/JuliaGPU/AcceleratedKernels.jl/pull/98, github.com/NVIDIA/cub/issues/591
     ("look_back_unfenced", 4, 32, Wrong(FaultKind::GlobalRace, "// seen")),
     ("look_back_fenced", 4, 32, Clean(&[1, 3, 6, 10])),
@@ -57,6 +57,9 @@ const CASES: [Case; 22] = [
     // PTX ISA, "wgmma.wait_group": it is the executing threads that wait
     ("overwrites_after_another_wait", 1, 128, Wrong(FaultKind::SharedRace, "// seen")),
     ("overwrites_after_its_wait", 1, 128, Clean(&[])),
+    // github.com/deepseek-ai/DeepEP/pull/642: wrong sums on GB200s until the fence was there
+    ("refills_unfenced", 1, 64, Allowed(&[66, 68, 70], FaultKind::MissingProxyFence, "// seen")),
+    ("refills_fenced", 1, 64, Clean(&[66, 68, 70])),
 ];
 
 /// The beginning of the output, and findings.

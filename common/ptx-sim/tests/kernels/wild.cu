@@ -196,6 +196,35 @@ KERNEL waits_untold(const int *in, int *data, int *unused, int *out) {
     if (threadIdx.x == 32) *out = 1;
 }
 
+// A bulk copy refills a stage that all threads have read, with a barrier between the two and a fence or none.
+template <bool FENCED> __device__ void refill(const int *in, int *out) {
+    __shared__ alignas(16) int stage[64];
+    __shared__ unsigned long long full;
+    unsigned barrier = (unsigned)__cvta_generic_to_shared(&full), to = (unsigned)__cvta_generic_to_shared(stage);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                     "fence.mbarrier_init.release.cluster;" ::"r"(barrier) : "memory");
+    }
+    __syncthreads();
+    int sum = 0;
+    for (int round = 0; round < 2; round++) {
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%2], 256;\n"
+                         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                         ::"r"(to), "l"(in + 64 * round), "r"(barrier) : "memory"); // seen
+        }
+        asm volatile("{\n.reg .pred done;\n"
+                     "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                     "@!done bra again;\n}" ::"r"(barrier), "r"(round) : "memory");
+        sum += stage[threadIdx.x];
+        if (FENCED) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+    }
+    out[threadIdx.x] = sum;
+}
+KERNEL refills_unfenced(const int *in, int *data, int *unused, int *out) { refill<false>(in, out); }
+KERNEL refills_fenced(const int *in, int *data, int *unused, int *out) { refill<true>(in, out); }
+
 // D = A · B of zeros in core matrices of 8 rows of 16 bytes: A has 64 × 16, B 16 × 8. The second warp learns of the first warp's wait
 // for the product by a flag that orders nothing, and overwrites A.
 template <bool WAITS> __device__ void overwrite_tile() {

@@ -29,6 +29,8 @@ const IN_FLIGHT: &str = "PTX ISA, \"Asynchronous copy\": the memory of a copy is
 
 const FENCE: &str = "PTX ISA, \"Proxies\": between ordinary writes and bulk copies or wgmma at the same bytes stands a fence.proxy.async";
 
+const FENCE_OF_READS: &str = "PTX ISA, \"Proxies\": between ordinary reads and a bulk copy that writes the same bytes stands a fence.proxy.async";
+
 pub(crate) const BULK_COPY: &str = "bulk copy";
 
 /// Errors at one end of a copy when it is requested.
@@ -36,7 +38,7 @@ pub(crate) const BULK_COPY: &str = "bulk copy";
 pub(crate) struct Wrongs {
     /// An access that the copy races with, and the number of bytes.
     pub(crate) race: Option<(Record, u64, u64)>,
-    /// An ordinary write that the copy may not see.
+    /// An ordinary write that the copy may not see; for a strict sanitiser also an ordinary read that it may overtake.
     pub(crate) unfenced: Option<(Record, u64, u64)>,
 }
 
@@ -372,10 +374,11 @@ impl Sanitiser {
             problem.other = Some(other);
             self.report(at, problem);
         } else if let Some((record, first, bytes)) = wrongs.unfenced {
-            let message = format!("{what} of {space} memory that was written without a fence.proxy.async since");
+            let (accessed, rule) = if record[2] & WRITE != 0 { ("written", FENCE) } else { ("read", FENCE_OF_READS) };
+            let message = format!("{what} of {space} memory that was {accessed} without a fence.proxy.async since");
             let mut problem = *Problem::new(FaultKind::MissingProxyFence, 1 << by.lane, message);
             problem.notes.push(format!("{} in common, from {}", plural(bytes), describe(first)));
-            problem.notes.push(FENCE.to_owned());
+            problem.notes.push(rule.to_owned());
             problem.other = Some(other(record));
             self.report(at, problem);
         }
@@ -411,11 +414,17 @@ impl Sanitiser {
                 if let Some(with) = race {
                     tally(&mut wrongs.race, with, at, each);
                 }
-                let with = cell[0];
-                if with[2] & (WRITE | ASYNC | PENDING) == WRITE
-                    && with[1] > since
-                    && proxied(with[0]).max(fence) < with[1]
-                {
+                // The readers may be overtaken by a copy that writes. It is how most pipelines refill a stage, and works almost always.
+                let looked_at = if writes && self.strict { &cell[..] } else { &cell[..1] };
+                let ordinary = |with: &Record| {
+                    let asked = if writes && self.strict { WRITE | READ } else { WRITE };
+                    with[2] & asked != 0 && with[2] & (ASYNC | PENDING | PRODUCT) == 0
+                };
+                let unfenced = looked_at
+                    .iter()
+                    .copied()
+                    .find(|with| ordinary(with) && with[1] > since && proxied(with[0]).max(fence) < with[1]);
+                if let Some(with) = unfenced {
                     tally(&mut wrongs.unfenced, with, at, each);
                 }
             }
