@@ -256,3 +256,14 @@ fn wrong_usage_is_explained() {
         assert!(code == 2 && stdout.is_empty() && stderr.contains(reason), "{options:?}: {stderr}");
     }
 }
+
+/// The results of a call come when its lanes are back, and are not looked for among the registers of the function.
+#[test]
+fn a_call_writes_its_results_when_it_returns() {
+    let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n\
+        .func (.reg .b32 r) more(.reg .b32 a) { add.u32 r, a, 1; ret; }\n\
+        .visible .entry k(.param .u64 p) {\n.reg .b64 %rd<9>; .reg .b32 %a<30>;\n\
+        ld.param.u64 %rd1, [p]; mov.u32 %a1, 5;\ncall (%a29), more, (%a1);\nst.global.u32 [%rd1], %a29; ret;\n}";
+    let told = watch(ptx, "%a29", WatchThreads::Thread([1, 0, 0]), 2, None, 100).unwrap();
+    assert_eq!(values(&told, "%a29"), ["6"]);
+}

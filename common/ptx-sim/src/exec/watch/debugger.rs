@@ -26,9 +26,18 @@ pub(crate) struct Debugger {
     /// Registers that an instruction of `points` writes, by their names.
     written: HashMap<usize, Vec<Written>>,
     /// Instructions that have begun and not ended.
-    pending: Vec<(usize, Watched)>,
+    pending: Vec<Pending>,
     /// Set if the sink has had enough.
     over: bool,
+}
+
+/// An instruction whose registers are not written yet.
+#[derive(Debug)]
+struct Pending {
+    pc: usize,
+    /// First row of the frame: a call writes its results when its lanes are back in it.
+    frame: u32,
+    watched: Watched,
 }
 
 impl Debugger {
@@ -125,7 +134,8 @@ impl Debugger {
             return;
         }
         // A barrier writes its registers when it lets its lanes go, before the next instruction of any of them.
-        while let Some(at) = self.pending.iter().position(|(_, watched)| watched.lanes & scene.mask != 0) {
+        let ended = |pending: &Pending| pending.frame == scene.frame_rows && pending.watched.lanes & scene.mask != 0;
+        while let Some(at) = self.pending.iter().position(ended) {
             self.complete(at, scene);
         }
         let Some(by_line) = self.points.get(&scene.pc).copied() else { return };
@@ -154,7 +164,7 @@ impl Debugger {
         if self.written.get(&scene.pc).is_none_or(Vec::is_empty) {
             self.tell(&watched);
         } else {
-            self.pending.push((scene.pc, watched));
+            self.pending.push(Pending { pc: scene.pc, frame: scene.frame_rows, watched });
         }
     }
 
@@ -162,7 +172,7 @@ impl Debugger {
         if self.pending.is_empty() || !self.watches(scene) {
             return;
         }
-        let ended = |(pc, watched): &(usize, Watched)| *pc == scene.pc && watched.lanes & scene.active != 0;
+        let ended = |pending: &Pending| pending.pc == scene.pc && pending.watched.lanes & scene.active != 0;
         while let Some(at) = self.pending.iter().position(ended) {
             self.complete(at, scene);
         }
@@ -170,14 +180,14 @@ impl Debugger {
 
     /// Reports unfinished instructions of the launch: the one at fault, or one that waits forever.
     pub(crate) fn finish(mut self) {
-        for (_, mut watched) in std::mem::take(&mut self.pending) {
+        for Pending { mut watched, .. } in std::mem::take(&mut self.pending) {
             watched.effects.push("did not end".into());
             self.tell(&watched);
         }
     }
 
     fn complete(&mut self, at: usize, scene: &Scene<'_, '_>) {
-        let (pc, mut watched) = self.pending.remove(at);
+        let Pending { pc, mut watched, .. } = self.pending.remove(at);
         for register in self.written.get(&pc).into_iter().flatten() {
             let value = |lane: usize| match register.place {
                 Place::Predicate(_) => {

@@ -39,6 +39,8 @@ pub(crate) struct Tracer {
 struct Pending {
     warp: u32,
     pc: usize,
+    /// First row of the frame: a call writes its results when its lanes are back in it.
+    frame: u32,
     step: usize,
     site: u32,
     lanes: u32,
@@ -103,7 +105,10 @@ impl Tracer {
         }
         // A barrier writes its registers when it lets its lanes go, before the next instruction of any of them.
         let warp = scene.warp.number;
-        self.complete(scene, |pending| pending.warp == warp && pending.lanes & scene.mask != 0);
+        let frame = scene.frame_rows;
+        self.complete(scene, |pending| {
+            pending.warp == warp && pending.frame == frame && pending.lanes & scene.mask != 0
+        });
         if self.trace.steps.len() >= self.request.max_steps {
             self.trace.missed += 1;
             return;
@@ -131,7 +136,7 @@ impl Tracer {
         }
         self.asynchronous(scene, step);
         if self.request.registers && !self.is_full && !self.results[site as usize].is_empty() {
-            let pending = Pending { warp, pc: scene.pc, step, site, lanes: active };
+            let pending = Pending { warp, pc: scene.pc, frame: scene.frame_rows, step, site, lanes: active };
             if is_product(scene) { &mut self.products } else { &mut self.pending }.push(pending);
         }
         for access in touched(scene) {
