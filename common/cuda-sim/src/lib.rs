@@ -12,6 +12,7 @@
 //! | `api` | the frame around each function: result codes, panics, the table of names |
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
+//! | `queue` | doing that work, or recording it |
 //! | `driver` | the functions, by the chapters of the driver API's manual |
 //!
 //! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. Device memory has
@@ -25,5 +26,6 @@ mod api;
 mod driver;
 pub mod log;
 pub mod options;
+mod queue;
 mod state;
 mod work;

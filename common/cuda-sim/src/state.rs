@@ -8,18 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use ptx_sim::{Device, DeviceConfig, Fault, FaultKind, Kernel, LoadError, LoadedModule};
+use ptx_sim::{Device, DeviceConfig, Fault, FaultKind, LoadError, LoadedModule};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome};
 use crate::log::Entry;
 use crate::options::Options;
-use crate::work::Work;
+use crate::work::{FIRST_ADDRESS, Function, Work};
 
 /// Bytes of memory that each simulated GPU says it has.
 pub(crate) const MEMORY: u64 = 16 << 30;
-
-/// First address of device memory: beyond all that a process can map on x86-64 and on 64-bit ARM, so that an address says whose it is.
-pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
 
 /// Multiprocessors that each simulated GPU says it has: those of an H100.
 pub(crate) const MULTIPROCESSORS: i32 = 132;
@@ -258,16 +255,6 @@ pub(crate) struct Module {
     pub(crate) loaded: LoadedModule,
     /// Handle of each function that was asked for: the same one each time.
     pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
-}
-
-/// `CUfunction` and `CUkernel`.
-#[derive(Debug)]
-pub(crate) struct Function {
-    pub(crate) kernel: Kernel,
-    pub(crate) module: Handle,
-    /// Maximum dynamic shared memory of a launch, if the program asked for more than 48 KiB.
-    pub(crate) dynamic_shared: AtomicI32,
-    pub(crate) carveout: AtomicI32,
 }
 
 /// `CUstream`.

@@ -322,7 +322,7 @@ impl Fault {
                 "read by an ordinary load what the kernel writes: no `__ldg()`, and no `const __restrict__` on the pointer"
             }
             Some(other) if self.kind == FaultKind::MissingProxyFence && other.what == "read" => {
-                "each thread that read executes `fence.proxy.async` after its reads and before the barrier that the copying thread waits at"
+                "`fence.proxy.async` between the reads and the copy: in each thread that read, before the barrier, or in the copying thread after it"
             }
             Some(other) if self.kind == FaultKind::GlobalRace && other.device != self.device => {
                 "the two threads are of different devices: hand over with a fence and an atomic or volatile flag of system scope \

@@ -10,8 +10,9 @@ use super::launch::of_node;
 use super::memory::planes;
 use crate::abi::{Code, Copy3d, Handle, KernelNode, MemsetNode, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice};
+use crate::queue::submit;
 use crate::state::{Graph, context, locked, state};
-use crate::work::{Work, submit};
+use crate::work::Work;
 
 /// `CUgraphNodeType`.
 const KERNEL: c_int = 0;

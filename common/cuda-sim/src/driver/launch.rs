@@ -9,8 +9,9 @@ use ptx_sim::{Arg, KernelInfo, LaunchConfig, Occupancy};
 use super::module::SHARED_WITHOUT_ASKING;
 use crate::abi::{self, Code, Handle, KernelNode, Outcome, extra, launch_attribute};
 use crate::api::{exported, put, slice};
-use crate::state::{Function, MULTIPROCESSORS, context, say, state};
-use crate::work::{Host, Work, submit};
+use crate::queue::submit;
+use crate::state::{MULTIPROCESSORS, context, say, state};
+use crate::work::{Function, Host, Work};
 
 /// The bytes of each parameter.
 ///

@@ -6,8 +6,9 @@ use ptx_sim::DevicePtr;
 
 use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted};
+use crate::queue::{refused, submit};
 use crate::state::{MEMORY, context, locked, state};
-use crate::work::{Place, Work, refused, submit};
+use crate::work::{Place, Work};
 
 /// The default memory pool of a device, as a handle.
 const POOL: Handle = 0x80;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use super::link;
 use crate::abi::{Code, FATBIN, FATBIN_WRAPPER, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
-use crate::state::{Function, Module, context, locked, say, state, tell_load_error};
+use crate::state::{Module, context, locked, say, state, tell_load_error};
+use crate::work::Function;
 
 /// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
 pub(super) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
