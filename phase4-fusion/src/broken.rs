@@ -187,7 +187,7 @@ pub(crate) fn grid(blocks: usize, threads: u32) -> LaunchConfig {
 }
 
 /// The size is a number of runs.
-fn reverse(case: &Case, runs: usize) -> Result<Compared> {
+pub(crate) fn reverse(case: &Case, runs: usize) -> Result<Compared> {
     const RUN: usize = 256;
     let x = values(runs * RUN, 1)?;
     let kernel = case.kernel("reverse")?;

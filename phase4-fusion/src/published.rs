@@ -8,7 +8,9 @@ use common::check::{self, Tolerance};
 use common::device::{TensorElement, TensorMapConfig};
 use common::prelude::*;
 
-use crate::broken::{dot as product_of, grid, halves as bf16_values, launch, tensor_core_tolerance, tiles, values};
+use crate::broken::{
+    dot as product_of, grid, halves as bf16_values, launch, reverse, tensor_core_tolerance, tiles, values,
+};
 
 /// The gallery.
 pub static GALLERY: Gallery = Gallery { command: "published", title: "ten published mistakes", entries: &PUBLISHED };
@@ -289,18 +291,4 @@ fn ring(case: &Case, rows: usize) -> Result<Compared> {
     let column = |column| matrix.iter().skip(column).step_by(COLUMNS).map(|&value| f64::from(value)).sum::<f64>();
     let expected: Vec<f64> = (0..COLUMNS).map(column).collect();
     Ok(check::compare(&case.read(&y)?, &expected, Tolerance::dot(rows, rows as f64)))
-}
-
-/// The size is a number of runs.
-fn reverse(case: &Case, runs: usize) -> Result<Compared> {
-    const RUN: usize = 256;
-    let x = values(runs * RUN, 1)?;
-    let kernel = case.kernel("reverse")?;
-    let x_dev = case.stream.clone_htod(&x)?;
-    let mut y = case.stream.alloc_poisoned::<f32>(x.len())?;
-    launch(case, &kernel, grid(runs, RUN as u32), |args| {
-        args.arg(&x_dev).arg(&mut y);
-    })?;
-    let expected: Vec<f32> = x.chunks(RUN).flat_map(|run| run.iter().rev().copied()).collect();
-    Ok(check::compare(&case.read(&y)?, &expected, Tolerance::exact()))
 }

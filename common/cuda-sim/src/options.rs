@@ -1,4 +1,4 @@
-//! What the launcher tells the library, through the environment.
+//! Options that the launcher hands to the library through the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ impl Default for Compute {
 }
 
 impl Compute {
-    /// What an SM of this capability holds.
+    /// Resources of an SM of this capability.
     #[must_use]
     pub fn limits(self) -> ptx_sim::Limits {
         ptx_sim::Limits::of(&format!("sm_{}{}", self.major, self.minor)).unwrap_or_else(|| Self::default().limits())

@@ -281,4 +281,4 @@ pub(crate) struct Graph(pub(crate) Mutex<Vec<Work>>);
 
 /// `CUlinkState`: the image so far.
 #[derive(Debug)]
-pub(crate) struct Link(pub(crate) Mutex<Box<[u8]>>);
+pub(crate) struct Link(pub(crate) Mutex<Vec<u8>>);

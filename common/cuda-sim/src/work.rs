@@ -1,4 +1,4 @@
-//! What a stream queues: launches, copies, fills, calls of the host.
+//! Pieces of work that a stream queues: launches, copies, fills, calls of the host.
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -45,7 +45,7 @@ fn repaired_kernels_are_right_and_clean_whenever_copies_are_made() {
 /// Expected findings of the sanitiser in each broken kernel: the kinds, each with a part of the line.
 fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
-        // The simulator asks for a proxy fence between ordinary writes and a copy, not between ordinary reads and a copy that writes.
+        // Only a strict sanitiser asks for a proxy fence between ordinary reads and a copy that writes.
         "combine" => &[],
         "states" => &[("missing-proxy-fence", "store_run(last")],
         "activate" => &[("missing-proxy-fence", "store_box(y")],

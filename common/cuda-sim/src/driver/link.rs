@@ -19,7 +19,7 @@ pub(super) const MAGIC: &[u8; 8] = b"cuda-sim";
 /// `image` begins with [`MAGIC`], and was made by [`cuLinkComplete`].
 pub(super) unsafe fn texts<'t>(image: *const c_void) -> Outcome<Vec<&'t str>> {
     let mut texts = Vec::new();
-    // SAFETY: the caller's image begins with so many bytes.
+    // SAFETY: the caller's image is longer than its first bytes.
     let mut at = unsafe { image.cast::<u8>().add(MAGIC.len()) };
     loop {
         // SAFETY: texts end in a zero byte, and an empty one ends the list.
@@ -38,11 +38,11 @@ fn add(link: Handle, kind: c_int, bytes: &[u8]) -> Outcome {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let mut image = locked(&state()?.links.get(link)?.0).to_vec();
+    let link = state()?.links.get(link)?;
+    let mut image = locked(&link.0);
     image.pop(); // the empty text that ended the list
     image.extend_from_slice(&bytes[..end]);
     image.extend_from_slice(&[0, 0]);
-    *locked(&state()?.links.get(link)?.0) = image.into();
     Ok(())
 }
 
@@ -51,7 +51,7 @@ exported! {
         context()?;
         let empty = [MAGIC.as_slice(), &[0]].concat();
         // SAFETY: a place of the caller's.
-        unsafe { put(link, state()?.links.add(Link(Mutex::new(empty.into())))) }
+        unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }
     }
 
     fn cuLinkAddData_v2(

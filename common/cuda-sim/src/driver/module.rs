@@ -14,7 +14,7 @@ use crate::work::Function;
 /// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
 pub(super) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
 
-/// What to do about machine code, which the simulator does not run.
+/// Remedy for a program of machine code alone, which the simulator does not run.
 const NO_PTX: &str = "the program has machine code for a GPU and no PTX, and the simulator runs PTX. Keep it: `nvcc -gencode \
     arch=compute_90,code=compute_90`, or `CUPY_COMPILE_WITH_PTX=1` for CuPy";
 

@@ -22,7 +22,7 @@ fn nth<T: Copy>(values: &[T], at: c_int) -> Outcome<T> {
     usize::try_from(at).ok().and_then(|at| values.get(at)).copied().ok_or(Code::INVALID_VALUE)
 }
 
-/// What both kinds of map have: the tensor.
+/// The tensor of a map of either kind.
 struct Tensor {
     element: c_int,
     rank: u32,
