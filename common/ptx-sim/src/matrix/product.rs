@@ -263,7 +263,7 @@ struct Plan {
     a: Operand,
     b: Operand,
     c: Operand,
-    /// Of A, B, C and D.
+    /// Fragments of A, B, C and D.
     fragments: [Fragment; 4],
 }
 

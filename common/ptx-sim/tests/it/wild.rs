@@ -167,7 +167,7 @@ mod found {
         Some(text[start + key.len()..end].trim_end_matches('\n'))
     }
 
-    /// What a script prints of one run.
+    /// Output of a script for one run.
     fn section<'o>(output: &'o str, name: &str) -> Option<&'o str> {
         let (_, after) = output.split_once(&format!("== {name}\n"))?;
         Some(after.split("\n== ").next().unwrap_or(after))
@@ -198,7 +198,7 @@ mod found {
         })
     }
 
-    /// What is wrong with a case; `None` if it is as expected, `Some(Err(…))` if that is not in a form that can be compared.
+    /// Reasons why a case is not as expected; `None` if it is as expected, `Some(Err(…))` if that is not in a form that can be compared.
     fn wrong(output: &str, expected: &str) -> Option<Result<String, &'static str>> {
         let Some(sanitised) = section(output, "sanitize") else { return Some(Err("it has no line `== sanitize`")) };
         let Some(kinds) = value(expected, "sanitize: ") else { return Some(Err("it expects nothing of a sanitiser")) };

@@ -41,7 +41,7 @@ pub(crate) struct Transfer {
     pub(crate) completes: Completes,
     /// Contents of the source, once it has been read.
     pub(crate) held: Option<Vec<u8>>,
-    /// What was undefined of the source when it was read, to a sanitiser.
+    /// Undefined bytes of the source when it was read, kept for a sanitiser.
     pub(crate) undefined: Vec<UndefinedRun>,
     /// Turns until it is made unasked.
     pub(crate) turns: Option<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct UndefinedRun {
 }
 
 impl UndefinedRun {
-    /// Those among the bytes `range` of the box, and the number of the first; `None` if there are none. If elements of `size` bytes
+    /// Bits of the bytes in `range` of the box, and the number of the first byte; `None` if there are none. If elements of `size` bytes
     /// are combined, the whole elements: such a sum is undefined throughout.
     pub(crate) fn part(&self, range: Range<u64>, size: u64) -> Option<(u64, Cow<'_, [u8]>)> {
         let (start, end) = (self.dense.max(range.start), (self.dense + self.bits.len() as u64).min(range.end));

@@ -217,8 +217,8 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// What is undefined of the source of a copy by a thread, which is about to be read: of bytes of shared memory from `shared` on
-    /// (`None`: it is global memory).
+    /// Undefined bits of a source that a thread's copy is about to read: of bytes of shared memory from `shared` on (`None`: it is
+    /// global memory).
     pub(crate) fn undefined_source(
         &mut self,
         launch: &Launch<'_>,
