@@ -1,6 +1,7 @@
 //! A CUDA program for the tests: it opens the driver's library, as any program does, and knows nothing of a simulator.
 //!
-//! `client add`, `client reverse_race`, `client overrun`, `client greet`: launches that kernel, prints what comes of it.
+//! `client add`, `client reverse_race`, `client overrun`, `client greet`: launches that kernel, prints what comes of it. A file after
+//! the name has the module in another form.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::ffi::{CString, c_int, c_uint, c_void};
@@ -42,7 +43,7 @@ macro_rules! call {
     (@word $argument:expr) => { usize };
 }
 
-fn run(kernel: &str) -> Result<(), String> {
+fn run(kernel: &str, mut image: Vec<u8>) -> Result<(), String> {
     let name = if cfg!(windows) {
         "nvcuda.dll"
     } else if cfg!(target_os = "macos") {
@@ -55,7 +56,8 @@ fn run(kernel: &str) -> Result<(), String> {
     let (mut context, mut module, mut function) = (0_usize, 0_usize, 0_usize);
     call!(driver, "cuInit", 0)?;
     call!(driver, "cuCtxCreate_v2", &raw mut context, 0, 0)?;
-    let (image, kernel_name) = (CString::new(PTX).unwrap(), CString::new(kernel).unwrap());
+    let kernel_name = CString::new(kernel).unwrap();
+    image.push(0);
     call!(driver, "cuModuleLoadData", &raw mut module, image.as_ptr())?;
     call!(driver, "cuModuleGetFunction", &raw mut function, module, kernel_name.as_ptr())?;
 
@@ -94,7 +96,8 @@ fn run(kernel: &str) -> Result<(), String> {
 
 fn main() -> ExitCode {
     let kernel = std::env::args().nth(1).unwrap_or_else(|| "add".to_owned());
-    match run(&kernel) {
+    let image = std::env::args().nth(2).map_or_else(|| PTX.into(), |file| std::fs::read(file).unwrap());
+    match run(&kernel, image) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");

@@ -64,11 +64,6 @@ pub(crate) type DeviceId = c_int;
 /// Any handle: `CUcontext`, `CUmodule`, `CUstream` …
 pub(crate) type Handle = usize;
 
-/// The PTX of a fat binary's wrapper, `fatBinaryHeader.h`'s `__fatBinC_Wrapper_t`.
-pub(crate) const FATBIN_WRAPPER: u32 = 0x4662_43b1;
-/// First word of a fat binary.
-pub(crate) const FATBIN: u32 = 0xba55_ed50;
-
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
 pub(crate) const BUILT_IN_STREAMS: [Handle; 3] = [0, 1, 2];
 

@@ -10,6 +10,7 @@
 //! | [`log`] | findings, as the library writes them and the launcher reads them |
 //! | `abi` | numbers and structures of `cuda.h` |
 //! | `api` | the frame around each function: result codes, panics, the table of names |
+//! | `image` | PTX in what programs load: text, fat binaries, links |
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
 //! | `queue` | doing that work, or recording it |
@@ -24,6 +25,7 @@
 mod abi;
 mod api;
 mod driver;
+mod image;
 pub mod log;
 pub mod options;
 mod queue;

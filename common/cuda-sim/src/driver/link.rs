@@ -5,51 +5,32 @@ use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice, text};
+use crate::image::{LINKED, ptx_in};
 use crate::state::{Link, context, locked, state};
 
-/// `CU_JIT_INPUT_PTX`; all others hold machine code.
+/// `CU_JIT_INPUT_PTX` and `CU_JIT_INPUT_FATBINARY`; all others hold machine code.
 const PTX: c_int = 1;
-
-/// First bytes of a linked image, which only this library loads: the texts follow, each with a zero byte behind it, and an empty one.
-pub(super) const MAGIC: &[u8; 8] = b"cuda-sim";
-
-/// The texts of a linked image.
-///
-/// # Safety
-/// `image` begins with [`MAGIC`], and was made by [`cuLinkComplete`].
-pub(super) unsafe fn texts<'t>(image: *const c_void) -> Outcome<Vec<&'t str>> {
-    let mut texts = Vec::new();
-    // SAFETY: the caller's image is longer than its first bytes.
-    let mut at = unsafe { image.cast::<u8>().add(MAGIC.len()) };
-    loop {
-        // SAFETY: texts end in a zero byte, and an empty one ends the list.
-        let found = unsafe { text(at.cast())? };
-        if found.is_empty() {
-            return Ok(texts);
-        }
-        texts.push(found);
-        // SAFETY: as above.
-        at = unsafe { at.add(found.len() + 1) };
-    }
-}
+const FAT_BINARY: c_int = 2;
 
 fn add(link: Handle, kind: c_int, bytes: &[u8]) -> Outcome {
-    if kind != PTX {
+    if ![PTX, FAT_BINARY].contains(&kind) {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let link = state()?.links.get(link)?;
+    let state = state()?;
+    let link = state.links.get(link)?;
     let mut image = locked(&link.0);
-    image.pop(); // the empty text that ended the list
-    image.extend_from_slice(&bytes[..end]);
-    image.extend_from_slice(&[0, 0]);
+    for text in ptx_in(bytes, state.options.compute)? {
+        image.pop(); // the empty text that ended the list
+        image.extend_from_slice(text.as_bytes());
+        image.extend_from_slice(&[0, 0]);
+    }
     Ok(())
 }
 
 exported! {
     fn cuLinkCreate_v2(_count: c_uint, _options: *const c_int, _values: *const *mut c_void, link: *mut Handle) {
         context()?;
-        let empty = [MAGIC.as_slice(), &[0]].concat();
+        let empty = [LINKED.as_slice(), &[0]].concat();
         // SAFETY: a place of the caller's.
         unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }
     }

@@ -1,51 +1,24 @@
 //! Modules and libraries: PTX, loaded into the device.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::link;
-use crate::abi::{Code, FATBIN, FATBIN_WRAPPER, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
+use crate::abi::{Code, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
-use crate::state::{Module, context, locked, say, state, tell_load_error};
+use crate::image::{ptx_at, ptx_in};
+use crate::state::{Module, context, locked, state, tell_load_error};
 use crate::work::Function;
 
 /// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
 pub(super) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
 
-/// Remedy for a program of machine code alone, which the simulator does not run.
-const NO_PTX: &str = "the program has machine code for a GPU and no PTX, and the simulator runs PTX. Keep it: `nvcc -gencode \
-    arch=compute_90,code=compute_90`, or `CUPY_COMPILE_WITH_PTX=1` for CuPy";
-
-/// Reads the PTX at `image`: text that ends in a zero byte, or several that were linked.
-///
-/// # Safety
-/// `image` is null or an image as `cuModuleLoadData` takes it.
-unsafe fn ptx_at<'t>(image: *const c_void) -> Outcome<Vec<&'t str>> {
-    if image.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
-    // SAFETY: every image has four bytes.
-    let magic = unsafe { image.cast::<[u8; 4]>().read() };
-    if magic == *b"\x7fELF" || [FATBIN, FATBIN_WRAPPER].contains(&u32::from_le_bytes(magic)) {
-        say(NO_PTX);
-        return Err(Code::NO_BINARY_FOR_GPU);
-    }
-    // SAFETY: what is neither machine code nor a fat binary is text that ends in a zero byte.
-    let whole = unsafe { CStr::from_ptr(image.cast()) };
-    if whole.to_bytes().starts_with(link::MAGIC) {
-        // SAFETY: only a link makes such an image.
-        return unsafe { link::texts(image) };
-    }
-    Ok(vec![whole.to_str().map_err(|_| Code::INVALID_PTX)?])
-}
-
 /// Loads a module, with the reason of a failure in `log` too.
-fn load(texts: &[&str], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
-    context()?;
+fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
     let state = state()?;
-    let texts: Vec<_> = texts.iter().map(|text| (*text, "PTX of the program")).collect();
+    let texts: Vec<_> = texts.iter().map(|text| (text.as_ref(), "PTX of the program")).collect();
     let linked = ptx_sim::Module::link_within(&texts, ptx_sim::LoadLimits::default());
     let loaded = linked.and_then(|module| state.device.load(&module));
     match loaded {
@@ -62,6 +35,16 @@ fn load(texts: &[&str], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
             Err(tell_load_error(&error))
         }
     }
+}
+
+/// Loads an image in memory.
+///
+/// # Safety
+/// `image` and `log` are as `cuModuleLoadDataEx` takes them.
+pub(crate) unsafe fn load_image(image: *const c_void, log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
+    context()?;
+    // SAFETY: as the caller promises.
+    load(&unsafe { ptx_at(image, state()?.options.compute)? }, log)
 }
 
 /// The buffer for errors among the options of a compilation.
@@ -159,15 +142,14 @@ exported! {
         // SAFETY: as the caller promises.
         let path = unsafe { text(path)? };
         let file = std::fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
-        let image = std::ffi::CString::new(file.split(|byte| *byte == 0).next().unwrap_or_default());
-        let image = image.map_err(|_| Code::INVALID_PTX)?;
-        // SAFETY: a string of our own; a place of the caller's.
-        unsafe { put(module, load(&ptx_at(image.as_ptr().cast())?, &mut None)?) }
+        context()?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(module, load(&ptx_in(&file, state()?.options.compute)?, &mut None)?) }
     }
 
     fn cuModuleLoadData(module: *mut Handle, image: *const c_void) {
         // SAFETY: as the caller promises.
-        unsafe { put(module, load(&ptx_at(image)?, &mut None)?) }
+        unsafe { put(module, load_image(image, &mut None)?) }
     }
 
     fn cuModuleLoadDataEx(
@@ -180,13 +162,13 @@ exported! {
         // SAFETY: as the caller promises.
         unsafe {
             let mut log = error_log(slice(options, count as usize)?, slice(values, count as usize)?);
-            put(module, load(&ptx_at(image)?, &mut log)?)
+            put(module, load_image(image, &mut log)?)
         }
     }
 
     fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
         // SAFETY: as the caller promises.
-        unsafe { put(module, load(&ptx_at(image)?, &mut None)?) }
+        unsafe { put(module, load_image(image, &mut None)?) }
     }
 
     fn cuModuleUnload(module: Handle) {
@@ -222,7 +204,7 @@ exported! {
         // SAFETY: as the caller promises.
         unsafe {
             let mut log = error_log(slice(options, count as usize)?, slice(values, count as usize)?);
-            put(library, load(&ptx_at(image)?, &mut log)?)
+            put(library, load_image(image, &mut log)?)
         }
     }
 

@@ -19,6 +19,11 @@ fn run(options: &[&str], kernel: &str) -> Output {
     Command::cargo_bin("cuda-sim").unwrap().args(options).arg(client()).arg(kernel).output().unwrap()
 }
 
+/// A file beside the client's kernels.
+fn kernels(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(file)
+}
+
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
@@ -29,6 +34,31 @@ fn a_program_runs_as_it_is() {
     assert!(status.success(), "{}", text(&stderr));
     assert_eq!(text(&stdout), "values 0 2 126\n");
     assert_eq!(text(&stderr), "cuda-sim: no findings\n");
+}
+
+/// Made of `client.ptx` by CUDA 13.0: `fatbinary --create=client_lz4.fatbin -64 --compress-mode=speed
+/// --image3=kind=ptx,sm=75,file=client.ptx`, and with the mode `size`.
+#[test]
+fn fat_binaries_of_both_compressions_run() {
+    for file in ["client_lz4.fatbin", "client_zstd.fatbin"] {
+        let mut add = Command::cargo_bin("cuda-sim").unwrap();
+        let Output { status, stdout, stderr } = add.arg(client()).arg("add").arg(kernels(file)).output().unwrap();
+        assert!(status.success(), "{file}: {}", text(&stderr));
+        assert_eq!(text(&stdout), "values 0 2 126\n", "{file}");
+    }
+}
+
+#[test]
+fn machine_code_alone_is_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let cubin = folder.path().join("add.cubin");
+    std::fs::write(&cubin, b"\x7fELF\x02\x01\x01A").unwrap();
+    let Output { status, stderr, .. } =
+        Command::cargo_bin("cuda-sim").unwrap().arg(client()).arg("add").arg(&cubin).output().unwrap();
+    let stderr = text(&stderr);
+    assert_eq!(status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("-gencode arch=compute_90,code=compute_90"), "{stderr}");
+    assert!(stderr.contains("cuModuleLoadData failed with 209\n"), "{stderr}");
 }
 
 #[test]
