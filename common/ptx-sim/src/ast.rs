@@ -61,6 +61,8 @@ pub(crate) struct Variable<'a> {
     /// Array extents, outermost first; `None` stands for `[]`.
     pub dims: Vec<Option<u64>>,
     pub align: Option<u32>,
+    /// `.attribute(.managed)`
+    pub managed: bool,
     pub init: Vec<Init<'a>>,
     pub linkage: Linkage,
     pub span: Span,

@@ -10,7 +10,7 @@ use crate::exec::{Asynchrony, EarlierWork, TouchedMemory};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::KernelInfo;
 use crate::limits::{Account, Reached, Use};
-use crate::memory::{DevicePtr, Role};
+use crate::memory::{DevicePtr, Placement, Role};
 use crate::occupancy::{Limits, Occupancy};
 use crate::profile::Profile;
 use crate::tensor_map::TensorMap;
@@ -216,7 +216,7 @@ impl<'d> Workspace<'d> {
     const BYTES: u64 = 8;
 
     fn new(kernel: &Kernel, device: &'d Inner) -> Result<Self, LaunchError> {
-        let allocated = device.memory.alloc(Self::BYTES, "the barrier of the grid", Role::Variable);
+        let allocated = device.memory.alloc(Self::BYTES, "the barrier of the grid", Role::Variable, Placement::Device);
         let allocation = allocated.map_err(|error| LaunchError::Config {
             kernel: kernel.info().name.clone(),
             message: format!("the barrier of a cooperative launch: {error}"),

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::exec::Launches;
 use crate::fault::Fault;
 use crate::limits::Ledger;
-use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, UndefinedRead, plural};
+use crate::memory::{
+    Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Placement, Role, UndefinedRead, plural,
+};
 use crate::texture::{
     Extent, Object, ObjectError, ObjectHandle, ObjectKind, Objects, Sampling, Slot, SurfaceDescriptor, TexelFormat,
     TextureDescriptor,
@@ -115,10 +117,37 @@ impl Device {
     /// # Errors
     /// [`MemoryError::OutOfMemory`] if the device is full.
     pub fn alloc(&self, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
-        self.inner.memory.alloc(bytes, label, Role::Buffer).map(|allocation| DevicePtr(allocation.base))
+        self.inner.alloc(bytes, label, Placement::Device)
     }
 
-    /// Frees an allocation. Its address is never given out again, so that a late access is recognised.
+    /// Allocates zeroed memory that lies at the same address for the host, as CUDA's managed and pinned memory does. The host may
+    /// read and write it through that address whenever no kernel does. What the host writes is not seen here, so a sanitiser takes
+    /// all of it as written.
+    ///
+    /// # Errors
+    /// Same as [`Self::alloc`].
+    pub fn alloc_shared(&self, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
+        self.inner.alloc(bytes, label, Placement::Shared)
+    }
+
+    /// Makes memory of the host memory of the device as well, at the same address, as `cudaHostRegister` does. Otherwise like
+    /// [`Self::alloc_shared`]. Returns its start: `memory`, or the multiple of 16 below it. [`Self::free`] of that ends this, and leaves
+    /// the memory to its owner.
+    ///
+    /// # Errors
+    /// Same as [`Self::alloc`].
+    ///
+    /// # Safety
+    /// From that start on, all bytes are valid for reads and writes until [`Self::free`], and no
+    /// launch is using them then.
+    pub unsafe fn adopt(&self, memory: *mut u8, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
+        // Accesses of kernels are aligned by their addresses.
+        let before = memory as u64 % 16;
+        let start = memory.wrapping_sub(before as usize);
+        self.inner.alloc(bytes + before, label, Placement::Host(start))
+    }
+
+    /// Frees an allocation. Its address is never given out again, so that a late access is recognised; unless it is the host's.
     ///
     /// # Errors
     /// If `pointer` is not the start of a live allocation.
@@ -391,6 +420,10 @@ impl Inner {
         }
     }
 
+    fn alloc(&self, bytes: u64, label: &str, placement: Placement) -> Result<DevicePtr, MemoryError> {
+        self.memory.alloc(bytes, label, Role::Buffer, placement).map(|allocation| DevicePtr(allocation.base))
+    }
+
     /// Bytes of a row of texels; an error unless all texels together have `given` bytes.
     fn whole(object: &Object, given: u64) -> Result<usize, ObjectError> {
         let row = Object::row_bytes(object.extent, object.format);
@@ -414,7 +447,7 @@ impl Inner {
         object.check()?;
         let row = Self::whole(&object, data.len() as u64)?;
         let bytes = Object::pitch(extent, format) * Object::rows(extent);
-        let allocation = self.memory.alloc(bytes, label, Role::Buffer)?;
+        let allocation = self.memory.alloc(bytes, label, Role::Buffer, Placement::Device)?;
         for (at, row) in (0..).zip(data.chunks(row)) {
             allocation.write(at * Object::pitch(extent, format), row);
         }

@@ -6,7 +6,7 @@ use super::{Device, Inner, Kernel};
 use crate::error::LoadError;
 use crate::ir::{ConstantValue, Relocation};
 use crate::limits::Use;
-use crate::memory::{DevicePtr, MemoryError, Role};
+use crate::memory::{DevicePtr, MemoryError, Placement, Role};
 use crate::module::Module;
 
 impl Device {
@@ -29,8 +29,9 @@ impl Device {
         };
         for global in &program.globals {
             let role = if global.constant { Role::Constant } else { Role::Variable };
+            let place = if global.managed { Placement::Shared } else { Placement::Device };
             let allocation = memory
-                .alloc(global.bytes, &global.name, role)
+                .alloc(global.bytes, &global.name, role, place)
                 .map_err(|source| LoadError::Memory { file: module.name().to_owned(), source })?;
             global.init.iter().for_each(|(offset, bytes)| allocation.write(*offset, bytes));
             allocation.mark(0, global.bytes, true); // what has no initial value begins at zero

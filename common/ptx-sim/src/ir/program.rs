@@ -126,6 +126,8 @@ pub(crate) struct Global {
     pub name: String,
     pub bytes: u64,
     pub constant: bool,
+    /// Whether the host reaches it too, at the same address.
+    pub managed: bool,
     /// Initial contents from an offset on, in the order of the text; the rest is zeros.
     pub init: Vec<(u64, Vec<u8>)>,
     /// Addresses written into it when it is loaded.

@@ -141,6 +141,7 @@ impl<'a> Module<'a> {
             name: variable.name.to_owned(),
             bytes,
             constant: variable.space == Space::Const,
+            managed: variable.managed,
             init: Vec::new(),
             relocations: Vec::new(),
         });

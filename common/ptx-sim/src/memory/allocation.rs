@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::table::ALIGN;
 use super::undefined::{Stored, UndefinedBits};
 use crate::fault::Fault;
 
@@ -24,6 +25,17 @@ pub(crate) enum Role {
     Variable,
     /// A module's `.const` variable: kernels must not write it.
     Constant,
+}
+
+/// Where an allocation lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Placement {
+    /// At an address of the device, which is no address of the host.
+    Device,
+    /// At its address on the host, which the host uses too.
+    Shared,
+    /// In memory of the host that exists, at its address, a multiple of 16. Valid until the allocation is freed.
+    Host(*mut u8),
 }
 
 /// The thread that asked for a block of the heap.
@@ -48,7 +60,9 @@ pub(crate) struct Allocation {
     /// The thread that requested it, if a kernel did.
     pub origin: Option<Origin>,
     pub(super) freed: AtomicBool,
-    words: Box<[UnsafeCell<u64>]>,
+    /// Its first byte, in `_words` unless the memory is the host's own.
+    data: *mut u8,
+    _words: Box<[UnsafeCell<u64>]>,
     /// Bits of the bytes that were ever written; only in sanitised memory.
     written: Option<Bits>,
     /// Undefined values that were stored, which leave their bytes unwritten.
@@ -100,6 +114,8 @@ impl Bits {
 
 // SAFETY: the words are only reached through atomic operations (`Allocation::load` …), never through references.
 unsafe impl Sync for Allocation {}
+// SAFETY: the words belong to the allocation, or are valid for all threads ([`Placement::Host`]).
+unsafe impl Send for Allocation {}
 
 /// Eight words at a time. A vector move takes each aligned word as one, so these are eight relaxed loads or stores, which
 /// the compiler would not combine: as assembly, where a data race with another worker is outside Rust's rules.
@@ -166,17 +182,28 @@ impl Allocation {
     ) -> Option<Self> {
         let words = zeroed_words(bytes.div_ceil(8))?;
         let written = if sanitised { Some(Bits::new(bytes)?) } else { None };
-        Some(Self {
-            base,
-            bytes,
-            label,
-            role,
-            origin,
-            freed: AtomicBool::new(false),
-            words,
-            written,
-            undefined: Mutex::default(),
-        })
+        let data = words.as_ptr().cast::<u8>().cast_mut();
+        let (freed, undefined) = (AtomicBool::new(false), Mutex::default());
+        Some(Self { base, bytes, label, role, origin, freed, data, _words: words, written, undefined })
+    }
+
+    /// Zeroed memory at its address on the host; `None` if the host has no room.
+    pub(super) fn shared(bytes: u64, label: Arc<str>, role: Role) -> Option<Self> {
+        let words = zeroed_words((bytes + ALIGN).div_ceil(8))?;
+        let start = words.as_ptr().cast::<u8>().cast_mut();
+        let data = start.wrapping_add((start as u64).next_multiple_of(ALIGN) as usize - start as usize);
+        Some(Self { _words: words, ..Self::of_host(data, bytes, label, role) })
+    }
+
+    /// Memory of the host, as [`Placement::Host`] asks for it. What the host writes is not seen, so all of it counts as written.
+    pub(super) fn of_host(data: *mut u8, bytes: u64, label: Arc<str>, role: Role) -> Self {
+        let (base, freed, undefined) = (data as u64, AtomicBool::new(false), Mutex::default());
+        Self { base, bytes, label, role, origin: None, freed, data, _words: Box::new([]), written: None, undefined }
+    }
+
+    /// Whether the host uses the memory too, at the same address.
+    pub(super) fn is_shared(&self) -> bool {
+        self.data as u64 == self.base
     }
 
     /// Record of a freed allocation, to name it in late accesses: all but its bytes.
@@ -188,7 +215,8 @@ impl Allocation {
             role: self.role,
             origin: self.origin.clone(),
             freed: AtomicBool::new(true),
-            words: Box::new([]),
+            data: std::ptr::null_mut(),
+            _words: Box::new([]),
             written: None,
             undefined: Mutex::default(),
         }
@@ -198,8 +226,8 @@ impl Allocation {
     #[inline(always)]
     fn at(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset <= self.bytes);
-        // SAFETY: an offset into the words, or one past them.
-        unsafe { self.words.as_ptr().cast::<u8>().cast_mut().add(offset as usize) }
+        // SAFETY: an offset into the memory, or one past it.
+        unsafe { self.data.add(offset as usize) }
     }
 
     /// Reads `bytes` (1, 2, 4 or 8) at `offset`.

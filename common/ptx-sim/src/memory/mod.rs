@@ -14,7 +14,7 @@ use std::sync::{Arc, RwLock};
 use crate::fault::Fault;
 use crate::limits::{Ledger, Use};
 
-pub(crate) use allocation::{Allocation, Bits, Origin, Role, UndefinedRead, plural};
+pub(crate) use allocation::{Allocation, Bits, Origin, Placement, Role, UndefinedRead, plural};
 pub use heap::HEAP_BYTES;
 pub(crate) use heap::{BadFree, Heap};
 pub(crate) use table::GAP;
@@ -156,7 +156,13 @@ impl Memory {
         self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn alloc(&self, bytes: u64, label: &str, role: Role) -> Result<Arc<Allocation>, MemoryError> {
+    pub(crate) fn alloc(
+        &self,
+        bytes: u64,
+        label: &str,
+        role: Role,
+        placement: Placement,
+    ) -> Result<Arc<Allocation>, MemoryError> {
         let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let host_bytes = host_bytes(bytes, self.sanitised);
         if !self.ledger.take(Use::Buffers, host_bytes) {
@@ -166,8 +172,14 @@ impl Memory {
             self.ledger.give(Use::Buffers, host_bytes);
             return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
         }
-        let base = self.addresses.claim(bytes, ALIGN);
-        let Some(allocation) = Allocation::new(base, bytes, label.into(), role, None, self.sanitised) else {
+        let allocation = match placement {
+            Placement::Device => {
+                Allocation::new(self.addresses.claim(bytes, ALIGN), bytes, label.into(), role, None, self.sanitised)
+            }
+            Placement::Shared => Allocation::shared(bytes, label.into(), role),
+            Placement::Host(memory) => Some(Allocation::of_host(memory, bytes, label.into(), role)),
+        };
+        let Some(allocation) = allocation else {
             self.ledger.give(Use::Buffers, host_bytes);
             return Err(MemoryError::HostOutOfMemory { requested: bytes });
         };

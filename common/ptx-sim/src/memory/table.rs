@@ -48,6 +48,11 @@ impl Table {
         if allocation.freed.swap(true, Ordering::Relaxed) {
             return false;
         }
+        if allocation.is_shared() {
+            // The host may use the address for something else from now on.
+            self.by_base.remove(&allocation.base);
+            return true;
+        }
         self.insert(Arc::new(allocation.grave()));
         self.graves.push_back(allocation.base);
         if self.graves.len() > GRAVES

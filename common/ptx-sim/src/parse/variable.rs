@@ -48,7 +48,7 @@ impl<'a> Parser<'a> {
         let mut align = like.and_then(|(.., align)| align);
         let mut vector = like.map_or(1, |(_, vector, _)| vector);
         let mut ty = like.map(|(ty, ..)| ty);
-        let mut opaque = false;
+        let (mut opaque, mut managed) = (false, false);
         while let Token::Word(word) = self.token {
             let Some(directive) = word.strip_prefix('.') else { break };
             self.bump()?;
@@ -80,6 +80,7 @@ impl<'a> Parser<'a> {
                         match self.bump()? {
                             Token::Punct(b'(') => open += 1,
                             Token::Punct(b')') => open -= 1,
+                            Token::Word(".managed") => managed = true,
                             Token::End => return self.expected("`)`"),
                             _ => {}
                         }
@@ -122,7 +123,7 @@ impl<'a> Parser<'a> {
         }
         let init = if self.accept(b'=')? { vec![self.init()?] } else { Vec::new() };
         let span = start.to(self.previous);
-        Ok(Variable { space, name, ty, vector, count, dims, align, init, linkage: Linkage::default(), span })
+        Ok(Variable { space, name, ty, vector, count, dims, align, managed, init, linkage: Linkage::default(), span })
     }
 
     fn init(&mut self) -> Result<Init<'a>> {

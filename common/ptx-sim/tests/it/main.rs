@@ -11,6 +11,7 @@ mod clusters;
 mod diagnostics;
 mod fuzz_smoke;
 mod heap;
+mod host_memory;
 mod idioms;
 mod instructions;
 mod joint;
