@@ -1,23 +1,46 @@
 //! Numbers and structures of `cuda.h`, as far as they are used here.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// A `CUresult` other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) c_int);
 
-/// Declares result codes with their names and the driver's sentences.
+/// Texts about a result code.
+#[derive(Clone, Copy)]
+pub(crate) struct Description {
+    /// Name in `cuda.h`.
+    pub(crate) name: &'static CStr,
+    /// Name in the runtime API.
+    pub(crate) runtime: &'static CStr,
+    pub(crate) text: &'static CStr,
+}
+
+/// Joins literals to a C string.
+macro_rules! ended {
+    ($($part:expr),*) => {
+        match CStr::from_bytes_with_nul(concat!($($part,)* "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => c"",
+        }
+    };
+}
+
+/// Declares result codes with their names, those in the runtime API without `cudaError`, and the driver's sentences.
 macro_rules! codes {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
+    ($($name:ident = $value:literal, $runtime:literal, $text:literal;)*) => {
         impl Code {
             // Programs may ask for the name of any.
             $(#[allow(dead_code)] pub(crate) const $name: Code = Code($value);)*
 
-            /// Name in `cuda.h`, and what the driver says of it; both end in a zero byte.
-            pub(crate) fn describe(self) -> Option<(&'static str, &'static str)> {
+            pub(crate) fn describe(self) -> Option<Description> {
                 match self.0 {
-                    0 => Some(("CUDA_SUCCESS\0", "no error\0")),
-                    $($value => Some((concat!("CUDA_ERROR_", stringify!($name), "\0"), concat!($text, "\0"))),)*
+                    0 => Some(Description { name: c"CUDA_SUCCESS", runtime: c"cudaSuccess", text: c"no error" }),
+                    $($value => Some(Description {
+                        name: ended!("CUDA_ERROR_", stringify!($name)),
+                        runtime: ended!("cudaError", $runtime),
+                        text: ended!($text),
+                    }),)*
                     _ => None,
                 }
             }
@@ -25,33 +48,37 @@ macro_rules! codes {
     };
 }
 codes! {
-    INVALID_VALUE = 1, "invalid argument";
-    OUT_OF_MEMORY = 2, "out of memory";
-    NOT_INITIALIZED = 3, "initialization error";
-    DEINITIALIZED = 4, "driver shutting down";
-    INVALID_DEVICE = 101, "invalid device ordinal";
-    INVALID_CONTEXT = 201, "invalid device context";
-    NO_BINARY_FOR_GPU = 209, "no kernel image is available for execution on the device";
-    INVALID_PTX = 218, "a PTX JIT compilation failed";
-    FILE_NOT_FOUND = 301, "file not found";
-    INVALID_HANDLE = 400, "invalid resource handle";
-    NOT_FOUND = 500, "named symbol not found";
-    NOT_READY = 600, "device not ready";
-    ILLEGAL_ADDRESS = 700, "an illegal memory access was encountered";
-    LAUNCH_OUT_OF_RESOURCES = 701, "too many resources requested for launch";
-    LAUNCH_TIMEOUT = 702, "the launch timed out and was terminated";
-    PEER_ACCESS_ALREADY_ENABLED = 704, "peer access is already enabled";
-    PEER_ACCESS_NOT_ENABLED = 705, "peer access has not been enabled";
-    ASSERT = 710, "device-side assert triggered";
-    HARDWARE_STACK_ERROR = 714, "hardware stack error";
-    ILLEGAL_INSTRUCTION = 715, "an illegal instruction was encountered";
-    MISALIGNED_ADDRESS = 716, "misaligned address";
-    LAUNCH_FAILED = 719, "unspecified launch failure";
-    COOPERATIVE_LAUNCH_TOO_LARGE = 720, "too many blocks in cooperative launch";
-    NOT_SUPPORTED = 801, "operation not supported";
-    STREAM_CAPTURE_INVALIDATED = 901, "operation failed due to a previous error during capture";
-    GRAPH_EXEC_UPDATE_FAILURE = 910, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
-    UNKNOWN = 999, "unknown error";
+    INVALID_VALUE = 1, "InvalidValue", "invalid argument";
+    OUT_OF_MEMORY = 2, "MemoryAllocation", "out of memory";
+    NOT_INITIALIZED = 3, "InitializationError", "initialization error";
+    DEINITIALIZED = 4, "CudartUnloading", "driver shutting down";
+    NO_DEVICE = 100, "NoDevice", "no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, "InvalidDevice", "invalid device ordinal";
+    INVALID_CONTEXT = 201, "DeviceUninitialized", "invalid device context";
+    NO_BINARY_FOR_GPU = 209, "NoKernelImageForDevice", "no kernel image is available for execution on the device";
+    INVALID_PTX = 218, "InvalidPtx", "a PTX JIT compilation failed";
+    FILE_NOT_FOUND = 301, "FileNotFound", "file not found";
+    INVALID_HANDLE = 400, "InvalidResourceHandle", "invalid resource handle";
+    NOT_FOUND = 500, "SymbolNotFound", "named symbol not found";
+    NOT_READY = 600, "NotReady", "device not ready";
+    ILLEGAL_ADDRESS = 700, "IllegalAddress", "an illegal memory access was encountered";
+    LAUNCH_OUT_OF_RESOURCES = 701, "LaunchOutOfResources", "too many resources requested for launch";
+    LAUNCH_TIMEOUT = 702, "LaunchTimeout", "the launch timed out and was terminated";
+    PEER_ACCESS_ALREADY_ENABLED = 704, "PeerAccessAlreadyEnabled", "peer access is already enabled";
+    PEER_ACCESS_NOT_ENABLED = 705, "PeerAccessNotEnabled", "peer access has not been enabled";
+    ASSERT = 710, "Assert", "device-side assert triggered";
+    HOST_MEMORY_ALREADY_REGISTERED = 712, "HostMemoryAlreadyRegistered", "part or all of the requested memory range is already mapped";
+    HOST_MEMORY_NOT_REGISTERED = 713, "HostMemoryNotRegistered", "pointer does not correspond to a registered memory region";
+    HARDWARE_STACK_ERROR = 714, "HardwareStackError", "hardware stack error";
+    ILLEGAL_INSTRUCTION = 715, "IllegalInstruction", "an illegal instruction was encountered";
+    MISALIGNED_ADDRESS = 716, "MisalignedAddress", "misaligned address";
+    LAUNCH_FAILED = 719, "LaunchFailure", "unspecified launch failure";
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720, "CooperativeLaunchTooLarge", "too many blocks in cooperative launch";
+    NOT_SUPPORTED = 801, "NotSupported", "operation not supported";
+    STREAM_CAPTURE_UNSUPPORTED = 900, "StreamCaptureUnsupported", "operation not permitted when stream is capturing";
+    STREAM_CAPTURE_INVALIDATED = 901, "StreamCaptureInvalidated", "operation failed due to a previous error during capture";
+    GRAPH_EXEC_UPDATE_FAILURE = 910, "GraphExecUpdateFailure", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
+    UNKNOWN = 999, "Unknown", "unknown error";
 }
 
 /// Result of a function of the API.
@@ -178,6 +205,7 @@ pub(crate) mod device_attribute {
     pub(crate) const CLOCK_RATE: i32 = 13;
     pub(crate) const TEXTURE_ALIGNMENT: i32 = 14;
     pub(crate) const MULTIPROCESSOR_COUNT: i32 = 16;
+    pub(crate) const CAN_MAP_HOST_MEMORY: i32 = 19;
     pub(crate) const CONCURRENT_KERNELS: i32 = 31;
     pub(crate) const PCI_BUS_ID: i32 = 33;
     pub(crate) const PCI_DEVICE_ID: i32 = 34;
@@ -185,20 +213,25 @@ pub(crate) mod device_attribute {
     pub(crate) const GLOBAL_MEMORY_BUS_WIDTH: i32 = 37;
     pub(crate) const L2_CACHE_SIZE: i32 = 38;
     pub(crate) const MAX_THREADS_PER_MULTIPROCESSOR: i32 = 39;
+    pub(crate) const ASYNC_ENGINE_COUNT: i32 = 40;
     pub(crate) const UNIFIED_ADDRESSING: i32 = 41;
     pub(crate) const COMPUTE_CAPABILITY_MAJOR: i32 = 75;
     pub(crate) const COMPUTE_CAPABILITY_MINOR: i32 = 76;
     pub(crate) const STREAM_PRIORITIES_SUPPORTED: i32 = 78;
     pub(crate) const MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: i32 = 81;
     pub(crate) const MAX_REGISTERS_PER_MULTIPROCESSOR: i32 = 82;
+    pub(crate) const MANAGED_MEMORY: i32 = 83;
+    pub(crate) const CONCURRENT_MANAGED_ACCESS: i32 = 89;
+    pub(crate) const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: i32 = 91;
     pub(crate) const COOPERATIVE_LAUNCH: i32 = 95;
     pub(crate) const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: i32 = 97;
+    pub(crate) const HOST_REGISTER_SUPPORTED: i32 = 99;
     pub(crate) const MAX_BLOCKS_PER_MULTIPROCESSOR: i32 = 106;
     pub(crate) const RESERVED_SHARED_MEMORY_PER_BLOCK: i32 = 111;
     pub(crate) const MEMORY_POOLS_SUPPORTED: i32 = 115;
     pub(crate) const CLUSTER_LAUNCH: i32 = 120;
     /// Attributes that `cuda.h` of CUDA 13 names end before.
-    pub(crate) const END: i32 = 146;
+    pub(crate) const END: i32 = 148;
 }
 
 /// `CUfunction_attribute`.

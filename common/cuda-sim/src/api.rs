@@ -13,7 +13,7 @@ macro_rules! exported {
         $(
             #[allow(non_snake_case)]
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($argument: $ty),*) -> std::ffi::c_int {
+            pub(crate) unsafe extern "C" fn $name($($argument: $ty),*) -> std::ffi::c_int {
                 $crate::api::call(stringify!($name), || $body)
             }
         )*
@@ -24,6 +24,27 @@ macro_rules! exported {
     };
 }
 pub(crate) use exported;
+
+/// Exports functions that the simulator does not have. Each says so, once in words.
+macro_rules! unsupported {
+    ($($name:ident)*) => {
+        $(
+            #[allow(non_snake_case)]
+            #[unsafe(no_mangle)]
+            extern "C" fn $name() -> std::ffi::c_int {
+                static ONCE: std::sync::Once = std::sync::Once::new();
+                ONCE.call_once(|| $crate::state::say(concat!(stringify!($name), " is not supported")));
+                $crate::abi::Code::NOT_SUPPORTED.0
+            }
+        )*
+
+        /// The functions of this chapter, by name.
+        #[allow(dead_code)] // those of the runtime are found by the linker alone
+        pub(crate) const FUNCTIONS: &[(&str, $crate::api::Address)] =
+            &[$((stringify!($name), $crate::api::Address($name as *const ()))),*];
+    };
+}
+pub(crate) use unsupported;
 
 /// Address of a function.
 #[derive(Clone, Copy, Debug)]

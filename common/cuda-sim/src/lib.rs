@@ -14,7 +14,8 @@
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
 //! | `queue` | doing that work, or recording it |
-//! | `driver` | the functions, by the chapters of the driver API's manual |
+//! | `driver` | the driver API's functions, by the chapters of its manual |
+//! | `runtime` | the runtime API's functions over those, by the chapters of its manual |
 //!
 //! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. Device memory has
 //! addresses that the host never maps, so a pointer of the wrong side is an error here as it is there.
@@ -29,5 +30,6 @@ mod image;
 pub mod log;
 pub mod options;
 mod queue;
+mod runtime;
 mod state;
 mod work;

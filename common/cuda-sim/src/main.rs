@@ -1,5 +1,8 @@
 //! `cuda-sim`: runs a CUDA program on a machine without a GPU, and says what its kernels do wrong.
 
+#[cfg(target_os = "linux")]
+mod stub;
+
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -57,19 +60,33 @@ fn library() -> Result<PathBuf> {
     }
 }
 
-/// Puts the library into a folder under the name that programs ask for.
+/// Further names of the library. It is one file under each, which is loaded once.
+const OTHER_LIBRARIES: &[&str] = if cfg!(windows) {
+    &["cudart64_13.dll"]
+} else if cfg!(target_os = "macos") {
+    &["libcudart.dylib"]
+} else {
+    &["libcuda.so", "libcudart.so"]
+};
+
+/// Names that lead to the library by way of a [`stub`].
+#[cfg(target_os = "linux")]
+const STUBS: [&str; 3] = ["libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"];
+
+/// Puts the library into a folder under the names that programs ask for.
 fn install(folder: &Path) -> Result<()> {
-    let (library, target) = (library()?, folder.join(LIBRARY));
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::symlink(&library, &target)?;
-        // Some programs ask for the name without a version.
-        if !cfg!(target_os = "macos") {
-            std::os::unix::fs::symlink(&library, folder.join("libcuda.so"))?;
-        }
+    let library = library()?;
+    for name in [LIBRARY].iter().chain(OTHER_LIBRARIES) {
+        let target = folder.join(name);
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&library, target)?;
+        #[cfg(not(unix))]
+        std::fs::copy(&library, target)?;
     }
-    #[cfg(not(unix))]
-    std::fs::copy(&library, &target)?;
+    #[cfg(target_os = "linux")]
+    for name in STUBS {
+        std::fs::write(folder.join(name), stub::stub(name, LIBRARY))?;
+    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ptx_sim::{Device, DeviceConfig, Fault, FaultKind, LoadError, LoadedModule};
 
-use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome};
+use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
 use crate::log::Entry;
 use crate::options::Options;
 use crate::work::{FIRST_ADDRESS, Function, Work};
@@ -33,8 +33,8 @@ pub(crate) struct State {
     pub(crate) events: Handles<Event>,
     pub(crate) graphs: Handles<Graph>,
     pub(crate) links: Handles<Link>,
-    /// Host memory that `cuMemHostAlloc` gave out, by address.
-    pub(crate) pinned: Mutex<BTreeMap<usize, Box<[u64]>>>,
+    /// Allocations that the host reaches too, by the address at which they begin.
+    pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
     primary: Vec<Handle>,
     /// Findings already printed: each line once.
     known: Mutex<BTreeSet<(String, String, u32)>>,
@@ -129,7 +129,7 @@ impl State {
             events: Handles::default(),
             graphs: Handles::default(),
             links: Handles::default(),
-            pinned: Mutex::default(),
+            host_memory: Mutex::default(),
             primary,
             known: Mutex::default(),
         }
@@ -247,6 +247,24 @@ impl Context {
     pub(crate) fn new(ordinal: c_int) -> Self {
         Self { ordinal, broken: AtomicI32::new(0), flags: AtomicU32::new(0) }
     }
+}
+
+/// An allocation at one address for the host and all devices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostMemory {
+    pub(crate) kind: HostMemoryKind,
+    pub(crate) flags: u32,
+}
+
+/// How the host came to an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostMemoryKind {
+    /// `cuMemHostAlloc`
+    Pinned,
+    /// `cuMemHostRegister`: the program's own memory.
+    Registered,
+    /// `cuMemAllocManaged`
+    Managed,
 }
 
 /// `CUmodule` and `CUlibrary`.

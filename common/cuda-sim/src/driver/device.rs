@@ -11,19 +11,19 @@ use crate::state::{Context, MEMORY, MULTIPROCESSORS, state};
 /// The simulator is no faster than its host; a clock of 1 GHz, so that what divides by it works.
 const CLOCK_KHZ: i32 = 1_000_000;
 
-fn checked(device: DeviceId) -> Outcome {
+pub(crate) fn checked(device: DeviceId) -> Outcome {
     state()?.primary(device).map(|_| ())
 }
 
 /// A device's name, which says what it is.
-fn name(device: DeviceId) -> Outcome<String> {
+pub(crate) fn name(device: DeviceId) -> Outcome<String> {
     let compute = state()?.options.compute;
     checked(device)?;
     Ok(format!("Simulated GPU {device} (ptx-sim, sm_{}{})", compute.major, compute.minor))
 }
 
 /// The value of an attribute: 0 for what the simulator does not have.
-fn value_of(id: c_int, device: DeviceId) -> Outcome<c_int> {
+pub(crate) fn value_of(id: c_int, device: DeviceId) -> Outcome<c_int> {
     let compute = state()?.options.compute;
     let limits = compute.limits();
     let int = |value: u32| value as c_int;
@@ -57,6 +57,12 @@ fn value_of(id: c_int, device: DeviceId) -> Outcome<c_int> {
         attribute::RESERVED_SHARED_MEMORY_PER_BLOCK => int(limits.reserved_bytes),
         attribute::CLUSTER_LAUNCH => (compute.major >= 9).into(),
         attribute::CONCURRENT_KERNELS
+        | attribute::CAN_MAP_HOST_MEMORY
+        | attribute::ASYNC_ENGINE_COUNT
+        | attribute::MANAGED_MEMORY
+        | attribute::CONCURRENT_MANAGED_ACCESS
+        | attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+        | attribute::HOST_REGISTER_SUPPORTED
         | attribute::UNIFIED_ADDRESSING
         | attribute::STREAM_PRIORITIES_SUPPORTED
         | attribute::COOPERATIVE_LAUNCH
@@ -67,7 +73,7 @@ fn value_of(id: c_int, device: DeviceId) -> Outcome<c_int> {
 }
 
 /// An identifier of a device: the same in each process.
-fn uuid(device: DeviceId) -> [u8; 16] {
+pub(crate) fn uuid(device: DeviceId) -> [u8; 16] {
     let mut uuid = *b"ptx-sim device 0";
     uuid[15] += device as u8;
     uuid

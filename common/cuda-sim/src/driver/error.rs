@@ -8,7 +8,7 @@ use crate::api::{exported, put, put_if_wanted, text};
 use crate::state::{initialise, say};
 
 /// CUDA 13.0, as `cuDriverGetVersion` says it.
-const VERSION: c_int = 13000;
+pub(crate) const VERSION: c_int = 13000;
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS` and `CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND`.
 const FOUND: c_int = 0;
@@ -18,7 +18,7 @@ const NOT_FOUND: c_int = 1;
 ///
 /// # Safety
 /// As `cuGetProcAddress` asks.
-unsafe fn look_up(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
+pub(crate) unsafe fn look_up(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
     // SAFETY: the caller's strings and places.
     unsafe {
         let found = super::find(text(symbol)?);
@@ -44,14 +44,14 @@ exported! {
     fn cuGetErrorName(error: c_int, name: *mut *const c_char) {
         let found = Code(error).describe();
         // SAFETY: a place of the caller's; the text lives for ever.
-        unsafe { put(name, found.map_or(std::ptr::null(), |(name, _)| name.as_ptr().cast()))? };
+        unsafe { put(name, found.map_or(std::ptr::null(), |found| found.name.as_ptr()))? };
         found.map(|_| ()).ok_or(Code::INVALID_VALUE)
     }
 
     fn cuGetErrorString(error: c_int, sentence: *mut *const c_char) {
         let found = Code(error).describe();
         // SAFETY: a place of the caller's; the text lives for ever.
-        unsafe { put(sentence, found.map_or(std::ptr::null(), |(_, sentence)| sentence.as_ptr().cast()))? };
+        unsafe { put(sentence, found.map_or(std::ptr::null(), |found| found.text.as_ptr()))? };
         found.map(|_| ()).ok_or(Code::INVALID_VALUE)
     }
 

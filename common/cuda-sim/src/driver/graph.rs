@@ -73,7 +73,7 @@ unsafe fn instantiate(executable: *mut Handle, graph: Handle) -> Outcome {
 
 /// `CUgraphExecUpdateResultInfo`.
 #[repr(C)]
-struct UpdateResult {
+pub(crate) struct UpdateResult {
     result: c_int,
     error_node: Handle,
     error_from: Handle,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use ptx_sim::{Arg, KernelInfo, LaunchConfig, Occupancy};
 
 use super::module::SHARED_WITHOUT_ASKING;
-use crate::abi::{self, Code, Handle, KernelNode, Outcome, extra, launch_attribute};
+use crate::abi::{self, Code, Handle, KernelNode, LaunchAttribute, Outcome, extra, launch_attribute};
 use crate::api::{exported, put, slice};
 use crate::queue::submit;
 use crate::state::{MULTIPROCESSORS, context, say, state};
@@ -59,13 +59,13 @@ unsafe fn arguments(info: &KernelInfo, params: *const *const c_void, extra: *con
 }
 
 /// A launch, checked as the driver checks it.
-pub(super) struct Launch {
-    pub(super) function: Arc<Function>,
-    pub(super) config: LaunchConfig,
+pub(crate) struct Launch {
+    pub(crate) function: Arc<Function>,
+    pub(crate) config: LaunchConfig,
 }
 
 impl Launch {
-    pub(super) fn new(function: Handle, grid: [c_uint; 3], block: [c_uint; 3], shared_bytes: c_uint) -> Outcome<Self> {
+    pub(crate) fn new(function: Handle, grid: [c_uint; 3], block: [c_uint; 3], shared_bytes: c_uint) -> Outcome<Self> {
         context()?;
         let function = state()?.functions.get(function)?;
         let info = function.kernel.info();
@@ -87,10 +87,22 @@ impl Launch {
     ///
     /// # Safety
     /// `params` and `extra` are as `cuLaunchKernel` takes them.
-    pub(super) unsafe fn work(self, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Work> {
+    pub(crate) unsafe fn work(self, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Work> {
         // SAFETY: as the caller promises.
         let args = unsafe { arguments(self.function.kernel.info(), params, extra)? };
         Ok(Work::Launch { function: self.function, config: self.config, args })
+    }
+}
+
+/// Takes the attributes that change what a launch computes. Others are priorities, and when dependent launches may begin: nothing
+/// here begins early.
+pub(crate) fn apply(attributes: &[LaunchAttribute], config: &mut LaunchConfig) {
+    for LaunchAttribute { id, value, .. } in attributes {
+        match *id {
+            launch_attribute::COOPERATIVE => config.cooperative = value[0] != 0,
+            launch_attribute::CLUSTER_DIMENSION => config.cluster = Some([value[0], value[1], value[2]]),
+            _ => {}
+        }
     }
 }
 
@@ -98,7 +110,7 @@ impl Launch {
 ///
 /// # Safety
 /// `node` is null or as `cuGraphAddKernelNode` takes it.
-pub(super) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
+pub(crate) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
     // SAFETY: as the caller promises.
     let node = unsafe { node.as_ref() }.ok_or(Code::INVALID_VALUE)?;
     let function = if node.function == 0 { node.kernel } else { node.function };
@@ -106,7 +118,7 @@ pub(super) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
     unsafe { Launch::new(function, node.grid, node.block, node.shared_bytes)?.work(node.params, node.extra) }
 }
 
-fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {
+pub(crate) fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {
     let state = state()?;
     let function = state.functions.get(function)?;
     let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Code::INVALID_VALUE)?;
@@ -181,16 +193,7 @@ exported! {
         let config = unsafe { config.as_ref() }.ok_or(Code::INVALID_VALUE)?;
         let mut launch = Launch::new(function, config.grid, config.block, config.shared_bytes)?;
         // SAFETY: as the caller promises.
-        for attribute in unsafe { slice(config.attributes, config.count as usize)? } {
-            match attribute.id {
-                launch_attribute::COOPERATIVE => launch.config.cooperative = attribute.value[0] != 0,
-                launch_attribute::CLUSTER_DIMENSION => {
-                    launch.config.cluster = Some([attribute.value[0], attribute.value[1], attribute.value[2]]);
-                }
-                // Priorities, and when dependent launches may begin: nothing here begins early.
-                _ => {}
-            }
-        }
+        apply(unsafe { slice(config.attributes, config.count as usize)? }, &mut launch.config);
         // SAFETY: as the caller promises.
         submit(config.stream, unsafe { launch.work(params, extra)? })
     }

@@ -7,13 +7,13 @@ use ptx_sim::DevicePtr;
 use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted};
 use crate::queue::{refused, submit};
-use crate::state::{MEMORY, context, locked, state};
+use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, state};
 use crate::work::{Place, Work};
 
 /// The default memory pool of a device, as a handle.
 const POOL: Handle = 0x80;
 
-fn allocate(bytes: usize) -> Outcome<Pointer> {
+pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
     context()?;
     if bytes == 0 {
         return Err(Code::INVALID_VALUE);
@@ -23,21 +23,76 @@ fn allocate(bytes: usize) -> Outcome<Pointer> {
     Ok(allocated.0)
 }
 
-fn free(pointer: Pointer) -> Outcome {
+/// Frees memory of the device, or managed memory.
+pub(crate) fn free(pointer: Pointer) -> Outcome {
     context()?;
-    if pointer == 0 {
-        return Ok(());
+    let state = state()?;
+    match host_memory(pointer) {
+        Some(_) => free_host(pointer, HostMemoryKind::Managed),
+        None if pointer == 0 => Ok(()),
+        None => state.device.free(DevicePtr(pointer)).map_err(|error| refused(&error)),
     }
-    state()?.device.free(DevicePtr(pointer)).map_err(|error| refused(&error))
 }
 
-/// Pinned host memory, aligned to 8 bytes and zeroed.
-fn allocate_host(bytes: usize) -> Outcome<*mut c_void> {
+/// Memory at one address for the host and all devices.
+fn allocate_host(bytes: usize, kind: HostMemoryKind, flags: c_uint) -> Outcome<Pointer> {
     context()?;
-    let mut memory = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
-    let address: *mut u64 = memory.as_mut_ptr();
-    locked(&state()?.pinned).insert(address as usize, memory);
-    Ok(address.cast())
+    if bytes == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let label = match kind {
+        HostMemoryKind::Managed => format!("managed allocation of {bytes} bytes"),
+        _ => format!("host allocation of {bytes} bytes"),
+    };
+    let state = state()?;
+    let allocated = state.device.alloc_shared(bytes as u64, &label).map_err(|error| refused(&error))?;
+    locked(&state.host_memory).insert(allocated.0, HostMemory { kind, flags });
+    Ok(allocated.0)
+}
+
+/// Makes memory of the program reachable for devices.
+///
+/// # Safety
+/// As `cuMemHostRegister` asks.
+unsafe fn register(memory: *mut c_void, bytes: usize, flags: c_uint) -> Outcome {
+    context()?;
+    let state = state()?;
+    if bytes == 0 || memory.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    if host_memory(memory as Pointer).is_some() {
+        return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    let label = format!("registered memory of {bytes} bytes");
+    // SAFETY: as the caller promises; what shares 16 bytes with it lies on the same page.
+    let adopted = unsafe { state.device.adopt(memory.cast(), bytes as u64, &label) };
+    let start = adopted.map_err(|error| refused(&error))?;
+    locked(&state.host_memory).insert(start.0, HostMemory { kind: HostMemoryKind::Registered, flags });
+    Ok(())
+}
+
+/// Ends an allocation of the given kind, at an address in it.
+fn free_host(pointer: Pointer, kind: HostMemoryKind) -> Outcome {
+    let state = state()?;
+    let (start, found) = host_memory(pointer).ok_or(Code::INVALID_VALUE)?;
+    if found.kind != kind {
+        return Err(Code::INVALID_VALUE);
+    }
+    locked(&state.host_memory).remove(&start);
+    state.device.free(DevicePtr(start)).map_err(|error| refused(&error))
+}
+
+/// The allocation of host memory around an address, and its start.
+pub(crate) fn host_memory(pointer: Pointer) -> Option<(Pointer, HostMemory)> {
+    let state = state().ok()?;
+    let (start, _) = state.device.allocation(DevicePtr(pointer))?;
+    locked(&state.host_memory).get(&start.0).map(|found| (start.0, *found))
+}
+
+/// Address at which devices reach host memory: the host's own.
+fn device_pointer(pointer: *mut c_void) -> Outcome<Pointer> {
+    context()?;
+    host_memory(pointer as Pointer).map(|_| pointer as Pointer).ok_or(Code::INVALID_VALUE)
 }
 
 /// A side of a two- or three-dimensional copy, at its first byte.
@@ -52,7 +107,7 @@ fn side(side: &CopySide) -> Outcome<Place> {
 }
 
 /// The copies of a three-dimensional copy, one for each plane.
-pub(super) fn planes(copy: &Copy3d) -> Outcome<Vec<Work>> {
+pub(crate) fn planes(copy: &Copy3d) -> Outcome<Vec<Work>> {
     let Copy3d { from, to, width_bytes, height, depth } = copy;
     let (from_start, to_start) = (side(from)?, side(to)?);
     let pitch = |side: &CopySide| if side.pitch == 0 { *width_bytes } else { side.pitch };
@@ -69,7 +124,7 @@ pub(super) fn planes(copy: &Copy3d) -> Outcome<Vec<Work>> {
 
 /// `CUDA_MEMCPY2D`.
 #[repr(C)]
-struct Copy2d {
+pub(crate) struct Copy2d {
     from: Side2d,
     to: Side2d,
     width_bytes: usize,
@@ -180,51 +235,74 @@ exported! {
         Ok(())
     }
 
-    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+    fn cuMemAllocManaged(pointer: *mut Pointer, bytes: usize, flags: c_uint) {
         // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocate_host(bytes)?) }
+        unsafe { put(pointer, allocate_host(bytes, HostMemoryKind::Managed, flags)?) }
+    }
+
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocate_host(bytes, HostMemoryKind::Pinned, flags)? as *mut c_void) }
     }
 
     fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) {
         // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocate_host(bytes)?) }
+        unsafe { put(pointer, allocate_host(bytes, HostMemoryKind::Pinned, 0)? as *mut c_void) }
     }
 
     fn cuMemFreeHost(pointer: *mut c_void) {
-        let freed = locked(&state()?.pinned).remove(&(pointer as usize));
-        freed.map(|_| ()).ok_or(Code::INVALID_VALUE)
+        free_host(pointer as Pointer, HostMemoryKind::Pinned)
     }
 
-    fn cuMemHostGetFlags(flags: *mut c_uint, _pointer: *mut c_void) {
-        context()?;
+    fn cuMemHostGetDevicePointer_v2(address: *mut Pointer, pointer: *mut c_void, _flags: c_uint) {
         // SAFETY: a place of the caller's.
-        unsafe { put(flags, 0) }
+        unsafe { put(address, device_pointer(pointer)?) }
     }
 
-    fn cuMemHostRegister_v2(_pointer: *mut c_void, _bytes: usize, _flags: c_uint) {
-        context().map(|_| ())
+    fn cuMemHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) {
+        context()?;
+        let (_, found) = host_memory(pointer as Pointer).ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(flags, found.flags) }
     }
 
-    fn cuMemHostUnregister(_pointer: *mut c_void) {
-        context().map(|_| ())
+    fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) {
+        // SAFETY: as the caller promises.
+        unsafe { register(pointer, bytes, flags) }
+    }
+
+    fn cuMemHostUnregister(pointer: *mut c_void) {
+        context()?;
+        free_host(pointer as Pointer, HostMemoryKind::Registered).map_err(|_| Code::HOST_MEMORY_NOT_REGISTERED)
     }
 
     fn cuPointerGetAttribute(value: *mut c_void, attribute: c_int, pointer: Pointer) {
         let state = state()?;
-        let live = state.device.allocation(DevicePtr(pointer)).is_some();
-        if !live && !locked(&state.pinned).contains_key(&(pointer as usize)) {
-            return Err(Code::INVALID_VALUE);
-        }
+        state.device.allocation(DevicePtr(pointer)).ok_or(Code::INVALID_VALUE)?;
+        let host = host_memory(pointer).map(|(_, found)| found.kind);
         // SAFETY: the caller's place has the attribute's type.
         unsafe {
             match attribute {
                 1 => put(value.cast(), state.primary(0)?),
-                2 => put(value.cast(), if live { memory_type::DEVICE } else { memory_type::HOST }),
+                2 => {
+                    let on_device = matches!(host, None | Some(HostMemoryKind::Managed));
+                    put(value.cast(), if on_device { memory_type::DEVICE } else { memory_type::HOST })
+                }
+                4 if host.is_none() => Err(Code::INVALID_VALUE),
                 3 | 4 => put(value.cast(), pointer),
+                8 => put(value.cast(), c_int::from(host == Some(HostMemoryKind::Managed))),
                 9 => put(value.cast(), 0 as c_int),
                 _ => Err(Code::NOT_SUPPORTED),
             }
         }
+    }
+
+    fn cuMemAdvise_v2(_pointer: Pointer, _bytes: usize, _advice: c_int, _location: u64) {
+        context().map(|_| ())
+    }
+
+    fn cuMemPrefetchAsync_v2(_pointer: Pointer, _bytes: usize, _location: u64, _flags: c_uint, _stream: Handle) {
+        context().map(|_| ())
     }
 
     fn cuMemcpy(to: Pointer, from: Pointer, bytes: usize) {

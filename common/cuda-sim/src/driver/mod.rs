@@ -1,16 +1,16 @@
 //! The functions, by the chapters of the driver API's manual.
 
-mod context;
-mod device;
-mod error;
-mod event;
-mod graph;
-mod launch;
-mod link;
-mod memory;
-mod module;
-mod stream;
-mod tensor_map;
+pub(crate) mod context;
+pub(crate) mod device;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod graph;
+pub(crate) mod launch;
+pub(crate) mod link;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod stream;
+pub(crate) mod tensor_map;
 mod unsupported;
 
 use crate::api::Address;

@@ -13,7 +13,7 @@ use crate::state::{Module, context, locked, state, tell_load_error};
 use crate::work::Function;
 
 /// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
-pub(super) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
+pub(crate) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
 
 /// Loads a module, with the reason of a failure in `log` too.
 fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
@@ -59,7 +59,7 @@ unsafe fn error_log<'t>(options: &[c_int], values: &[*mut c_void]) -> Option<&'t
 }
 
 /// The handle of a module's kernel.
-fn function(module: Handle, name: &str) -> Outcome<Handle> {
+pub(crate) fn function(module: Handle, name: &str) -> Outcome<Handle> {
     let state = state()?;
     let found = state.modules.get(module)?;
     let mut functions = locked(&found.functions);
@@ -77,7 +77,7 @@ fn function(module: Handle, name: &str) -> Outcome<Handle> {
     Ok(handle)
 }
 
-fn unload(module: Handle) -> Outcome {
+pub(crate) fn unload(module: Handle) -> Outcome {
     let state = state()?;
     let unloaded = state.modules.remove(module)?;
     let functions: BTreeMap<String, Handle> = std::mem::take(&mut locked(&unloaded.functions));
@@ -99,7 +99,7 @@ unsafe fn variable(address: *mut Pointer, bytes: *mut usize, module: Handle, nam
     Ok(())
 }
 
-fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
+pub(crate) fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
     let info = function.kernel.info();
     let compute = state()?.options.compute;
     let version = c_int::from(compute.major) * 10 + c_int::from(compute.minor);
@@ -133,7 +133,7 @@ fn set_attribute(function: &Function, id: c_int, value: c_int) -> Outcome {
     Ok(())
 }
 
-fn known(function: Handle) -> Outcome<Arc<Function>> {
+pub(crate) fn known(function: Handle) -> Outcome<Arc<Function>> {
     state()?.functions.get(function)
 }
 

@@ -7,11 +7,17 @@ use std::process::Output;
 use assert_cmd::Command;
 use cuda_sim::log::Entry;
 
-/// The client of `examples/client.rs`, which Cargo builds for the tests.
-fn client() -> PathBuf {
+mod runtime;
+
+/// A program of `examples`, which Cargo builds for the tests.
+fn example(name: &str) -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let folder = deps.parent().and_then(Path::parent).unwrap();
-    folder.join("examples").join(format!("client{}", std::env::consts::EXE_SUFFIX))
+    folder.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+}
+
+fn client() -> PathBuf {
+    example("client")
 }
 
 /// Runs the client's kernel with options of the launcher.

@@ -24,3 +24,14 @@ extern "C" __global__ void overrun(float *values, int n) {
 extern "C" __global__ void greet(const float *, int n) {
     printf("thread %d of %d\n", threadIdx.x, n);
 }
+
+// values[i] = scale * values[i], for i below n; counts them.
+__constant__ float scale;
+__managed__ int count;
+extern "C" __global__ void scaled(float *values, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        values[i] *= scale;
+        atomicAdd(&count, 1);
+    }
+}

@@ -1,0 +1,170 @@
+//! Devices, their properties, and versions.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use super::{DEVICE, current, current_device, outcome, registration, runtime, same_as_driver};
+use crate::abi::{Code, DeviceId, Handle, Outcome};
+use crate::api::{put, slice};
+use crate::driver::context::*;
+use crate::driver::device::*;
+use crate::driver::error::{VERSION, cuDriverGetVersion, cuProfilerStart, cuProfilerStop, look_up};
+use crate::driver::memory::{cuDeviceGetDefaultMemPool, cuDeviceGetMemPool};
+use crate::state::{MEMORY, set_current, state};
+
+/// Attributes in the order of `cudaDeviceProp` of CUDA 13, from `sharedMemPerBlock` on.
+#[rustfmt::skip]
+const PROPERTIES: [i32; 111] = [
+    8, 12, 10, 11, 1, 2, 3, 4, 5, 6, 7, 9, 75, 76, 14, 51, 16, 18, 19,
+    // Extents of textures, then of surfaces.
+    21, 77, 22, 23, 73, 74, 70, 71, 72, 45, 46, 24, 25, 26, 47, 48, 49, 52, 42, 43, 27, 28, 29, 53, 54,
+    55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68,
+    30, 31, 32, 33, 34, 50, 35, 40, 41, 37, 38, 108, 39, 78, 79, 80, 81, 82, 83, 84, 85, 86, 88, 89, 90, 91, 95, 97, 100, 101, 106,
+    109, 111, 99, 112, 113, 114, 115, 116, 117, 118, 119, 121, 125, 120, 129, 130, 131, 133, 134, 139, 140, 143,
+];
+
+/// Attributes whose properties have the type `size_t`; all others are an `int`.
+const SIZES: [i32; 9] = [8, 11, 9, 14, 51, 30, 81, 97, 111];
+
+/// Bytes of `cudaDeviceProp`.
+const PROPERTIES_BYTES: usize = 1008;
+
+/// A device's properties, as the bytes of `cudaDeviceProp`.
+fn properties(device: DeviceId) -> Outcome<[u8; PROPERTIES_BYTES]> {
+    let mut bytes = Vec::with_capacity(PROPERTIES_BYTES);
+    bytes.extend(name(device)?.bytes());
+    bytes.resize(256, 0);
+    bytes.extend(uuid(device));
+    bytes.resize(288, 0); // `luid` and its mask, which only Windows has
+    bytes.extend(MEMORY.to_le_bytes());
+    for id in PROPERTIES {
+        let value = value_of(id, device)?;
+        if SIZES.contains(&id) {
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            bytes.extend((value as u64).to_le_bytes());
+        } else {
+            bytes.extend(value.to_le_bytes());
+        }
+    }
+    let mut all = [0; PROPERTIES_BYTES]; // with what is reserved at the end
+    all.get_mut(..bytes.len()).ok_or(Code::UNKNOWN)?.copy_from_slice(&bytes);
+    Ok(all)
+}
+
+runtime! {
+    fn cudaGetDeviceProperties(properties: *mut [u8; PROPERTIES_BYTES], device: DeviceId) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(properties, self::properties(device)?) }
+    }
+
+    fn cudaSetDevice(device: DeviceId) {
+        set_current(state()?.primary(device)?);
+        DEVICE.set(device);
+        Ok(())
+    }
+
+    fn cudaInitDevice(device: DeviceId, _device_flags: c_uint, _flags: c_uint) {
+        checked(device)
+    }
+
+    fn cudaGetDevice(device: *mut DeviceId) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, current_device()?) }
+    }
+
+    fn cudaChooseDevice(device: *mut DeviceId, _properties: *const c_void) {
+        // All are alike.
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, 0) }
+    }
+
+    fn cudaSetValidDevices(devices: *const DeviceId, count: c_int) {
+        // SAFETY: a list of the caller's.
+        let devices = unsafe { slice(devices, count.max(0) as usize)? };
+        devices.iter().try_for_each(|device| checked(*device))
+    }
+
+    fn cudaDeviceReset() {
+        registration::forget(current()?);
+        // SAFETY: it takes no pointers.
+        outcome(unsafe { cuDevicePrimaryCtxReset_v2(current_device()?) })
+    }
+
+    fn cudaDeviceEnablePeerAccess(peer: DeviceId, flags: c_uint) {
+        // SAFETY: it takes no pointers.
+        outcome(unsafe { cuCtxEnablePeerAccess(state()?.primary(peer)?, flags) })
+    }
+
+    fn cudaDeviceDisablePeerAccess(peer: DeviceId) {
+        // SAFETY: it takes no pointers.
+        outcome(unsafe { cuCtxDisablePeerAccess(state()?.primary(peer)?) })
+    }
+
+    fn cudaDeviceGetSharedMemConfig(config: *mut c_int) {
+        // Banks of four bytes.
+        // SAFETY: a place of the caller's.
+        unsafe { put(config, 1) }
+    }
+
+    fn cudaDeviceSetSharedMemConfig(_config: c_int) {
+        Ok(())
+    }
+
+    fn cudaRuntimeGetVersion(version: *mut c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(version, VERSION) }
+    }
+
+    fn cudaGetDriverEntryPoint(
+        symbol: *const c_char,
+        function: *mut *const c_void,
+        _flags: u64,
+        status: *mut c_int,
+    ) also cudaGetDriverEntryPoint_ptsz {
+        // SAFETY: as the caller promises.
+        unsafe { entry_point(symbol, function, status) }
+    }
+
+    fn cudaGetDriverEntryPointByVersion(
+        symbol: *const c_char,
+        function: *mut *const c_void,
+        _version: c_uint,
+        _flags: u64,
+        status: *mut c_int,
+    ) also cudaGetDriverEntryPointByVersion_ptsz {
+        // SAFETY: as the caller promises.
+        unsafe { entry_point(symbol, function, status) }
+    }
+}
+
+/// Looks a function of the driver up. That there is none is no error, only a status.
+///
+/// # Safety
+/// As `cudaGetDriverEntryPoint` asks.
+unsafe fn entry_point(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
+    // SAFETY: as the caller promises.
+    match unsafe { look_up(symbol, function, status) } {
+        Err(Code::NOT_FOUND) => Ok(()),
+        found => found,
+    }
+}
+
+same_as_driver! {
+    fn cudaGetDeviceCount(count: *mut c_int) = cuDeviceGetCount;
+    fn cudaDeviceGetAttribute(value: *mut c_int, id: c_int, device: DeviceId) = cuDeviceGetAttribute;
+    fn cudaDeviceGetP2PAttribute(value: *mut c_int, id: c_int, device: DeviceId, peer: DeviceId) = cuDeviceGetP2PAttribute;
+    fn cudaDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: DeviceId) = cuDeviceGetPCIBusId;
+    fn cudaDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) = cuDeviceCanAccessPeer;
+    fn cudaDeviceSynchronize() = cuCtxSynchronize;
+    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) = cuCtxGetLimit;
+    fn cudaDeviceSetLimit(limit: c_int, value: usize) = cuCtxSetLimit;
+    fn cudaDeviceGetCacheConfig(config: *mut c_int) = cuCtxGetCacheConfig;
+    fn cudaDeviceSetCacheConfig(config: c_int) = cuCtxSetCacheConfig;
+    fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) = cuCtxGetStreamPriorityRange;
+    fn cudaSetDeviceFlags(flags: c_uint) = cuCtxSetFlags;
+    fn cudaGetDeviceFlags(flags: *mut c_uint) = cuCtxGetFlags;
+    fn cudaDriverGetVersion(version: *mut c_int) = cuDriverGetVersion;
+    fn cudaDeviceGetDefaultMemPool(pool: *mut Handle, device: DeviceId) = cuDeviceGetDefaultMemPool;
+    fn cudaDeviceGetMemPool(pool: *mut Handle, device: DeviceId) = cuDeviceGetMemPool;
+    fn cudaProfilerStart() = cuProfilerStart;
+    fn cudaProfilerStop() = cuProfilerStop;
+}

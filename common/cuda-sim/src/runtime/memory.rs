@@ -1,0 +1,464 @@
+//! Memory: allocation, copies and fills.
+
+use std::ffi::{c_int, c_long, c_uint, c_void};
+
+use super::registration::variable;
+use super::{current_device, outcome, runtime, same_as_driver};
+use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer, memory_type};
+use crate::api::put;
+use crate::driver::memory::*;
+use crate::queue::submit;
+use crate::state::HostMemoryKind;
+use crate::work::{FIRST_ADDRESS, Place, Work};
+
+/// `cudaMemcpyKind`
+#[allow(dead_code)]
+pub(super) mod kind {
+    use std::ffi::c_int;
+
+    pub(crate) const HOST_TO_HOST: c_int = 0;
+    pub(crate) const HOST_TO_DEVICE: c_int = 1;
+    pub(crate) const DEVICE_TO_HOST: c_int = 2;
+    pub(crate) const DEVICE_TO_DEVICE: c_int = 3;
+    pub(crate) const DEFAULT: c_int = 4;
+}
+
+/// `cudaMemoryType`
+const UNREGISTERED: c_int = 0;
+const HOST: c_int = 1;
+const DEVICE: c_int = 2;
+const MANAGED: c_int = 3;
+
+/// `cudaPointerAttributes`
+#[repr(C)]
+struct PointerAttributes {
+    memory_type: c_int,
+    device: c_int,
+    device_pointer: Pointer,
+    host_pointer: Pointer,
+    reserved: [c_long; 8],
+}
+
+/// `cudaPitchedPtr`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Pitched {
+    pointer: Pointer,
+    pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+/// `cudaExtent` and `cudaPos`: bytes, rows, planes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Extent {
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+/// One side of a three-dimensional copy.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Side3d {
+    array: Handle,
+    position: Extent,
+    memory: Pitched,
+}
+
+/// `cudaMemcpy3DParms`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Params3d {
+    from: Side3d,
+    to: Side3d,
+    extent: Extent,
+    kind: c_int,
+}
+
+/// `cudaMemcpy3DPeerParms`
+#[repr(C)]
+struct PeerParams3d {
+    from: Side3d,
+    from_device: DeviceId,
+    to: Side3d,
+    to_device: DeviceId,
+    extent: Extent,
+}
+
+/// The side that a direction of copying names. Memory of the device where the host's is named is refused; the other way round, the
+/// device says so.
+fn named(address: Pointer, on_device: bool) -> Outcome<Place> {
+    match (on_device, address < FIRST_ADDRESS) {
+        (true, _) => Ok(Place::Device(address)),
+        (false, true) => Ok(Place::of(address)),
+        (false, false) => Err(Code::INVALID_VALUE),
+    }
+}
+
+/// Both sides of a copy: target, source.
+fn sides(to: Pointer, from: Pointer, kind: c_int) -> Outcome<(Place, Place)> {
+    Ok(match kind {
+        kind::HOST_TO_HOST..=kind::DEVICE_TO_DEVICE => {
+            let to_device = matches!(kind, kind::HOST_TO_DEVICE | kind::DEVICE_TO_DEVICE);
+            let from_device = matches!(kind, kind::DEVICE_TO_HOST | kind::DEVICE_TO_DEVICE);
+            (named(to, to_device)?, named(from, from_device)?)
+        }
+        kind::DEFAULT => (Place::of(to), Place::of(from)),
+        _ => return Err(Code::INVALID_MEMCPY_DIRECTION),
+    })
+}
+
+/// A copy of one run of bytes.
+pub(super) fn run(to: Pointer, from: Pointer, bytes: usize, kind: c_int) -> Outcome<Work> {
+    let (to, from) = sides(to, from, kind)?;
+    Ok(Work::copy(to, from, bytes))
+}
+
+/// A copy of rows, each side with its pitch.
+fn rows(
+    (to, to_pitch): (Pointer, usize),
+    (from, from_pitch): (Pointer, usize),
+    bytes: usize,
+    rows: usize,
+    kind: c_int,
+) -> Outcome<Work> {
+    let (to, from) = sides(to, from, kind)?;
+    if bytes > to_pitch || bytes > from_pitch {
+        return Err(Code(12)); // `cudaErrorInvalidPitchValue`
+    }
+    Ok(Work::Copy { to, from, bytes, rows, to_pitch, from_pitch })
+}
+
+/// The place of `bytes` bytes in a variable.
+fn part(symbol: *const c_void, offset: usize, bytes: usize) -> Outcome<Pointer> {
+    let (address, size) = variable(symbol)?;
+    match offset.checked_add(bytes) {
+        Some(end) if end <= size => Ok(address + offset as u64),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+/// A copy to a variable.
+pub(super) fn to_symbol(
+    symbol: *const c_void,
+    from: Pointer,
+    bytes: usize,
+    offset: usize,
+    kind: c_int,
+) -> Outcome<Work> {
+    run(part(symbol, offset, bytes)?, from, bytes, kind)
+}
+
+/// A copy from a variable.
+pub(super) fn from_symbol(
+    to: Pointer,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: c_int,
+) -> Outcome<Work> {
+    run(to, part(symbol, offset, bytes)?, bytes, kind)
+}
+
+/// The driver's form of a three-dimensional copy.
+///
+/// # Safety
+/// `params` is null or valid.
+pub(super) unsafe fn driver_form(params: *const Params3d) -> Outcome<Copy3d> {
+    // SAFETY: as the caller promises.
+    let Params3d { from, to, extent, kind } = unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+    if from.array != 0 || to.array != 0 {
+        return Err(Code::NOT_SUPPORTED);
+    }
+    let (to_place, from_place) = sides(to.memory.pointer, from.memory.pointer, *kind)?;
+    let side = |side: &Side3d, place: Place| CopySide {
+        x_bytes: side.position.width,
+        y: side.position.height,
+        z: side.position.depth,
+        lod: 0,
+        memory_type: if matches!(place, Place::Device(_)) { memory_type::DEVICE } else { memory_type::HOST },
+        host: side.memory.pointer as *mut c_void,
+        device: side.memory.pointer,
+        array: 0,
+        reserved: std::ptr::null_mut(),
+        pitch: side.memory.pitch,
+        height: side.memory.height,
+    };
+    Ok(Copy3d {
+        from: side(from, from_place),
+        to: side(to, to_place),
+        width_bytes: extent.width,
+        height: extent.height,
+        depth: extent.depth,
+    })
+}
+
+/// # Safety
+/// `params` is null or valid.
+unsafe fn copy_3d(params: *const Params3d, stream: Handle) -> Outcome {
+    // SAFETY: as the caller promises.
+    let planes = planes(&unsafe { driver_form(params)? })?;
+    planes.into_iter().try_for_each(|plane| submit(stream, plane))
+}
+
+/// # Safety
+/// `params` is null or valid.
+unsafe fn copy_3d_peer(params: *const PeerParams3d, stream: Handle) -> Outcome {
+    // SAFETY: as the caller promises.
+    let PeerParams3d { from, to, extent, .. } = unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+    let params = Params3d { from: *from, to: *to, extent: *extent, kind: kind::DEVICE_TO_DEVICE };
+    // SAFETY: a value of our own.
+    unsafe { copy_3d(&raw const params, stream) }
+}
+
+/// Fills `rows` rows of `width` bytes with a byte.
+fn fill(target: Pointer, pitch: usize, value: c_int, width: usize, rows: usize, stream: Handle) -> Outcome {
+    let value = value as u32 & 0xff;
+    submit(stream, Work::Fill { target, value, element_bytes: 1, width, rows, pitch })
+}
+
+fn fill_3d(target: Pitched, value: c_int, extent: Extent, stream: Handle) -> Outcome {
+    let plane = |at: usize| target.pointer + (at * target.pitch * target.height) as u64;
+    (0..extent.depth).try_for_each(|at| fill(plane(at), target.pitch, value, extent.width, extent.height, stream))
+}
+
+/// Memory of the device; nothing if no bytes are asked for.
+fn allocated(bytes: usize) -> Outcome<Pointer> {
+    if bytes == 0 { Ok(0) } else { allocate(bytes) }
+}
+
+runtime! {
+    fn cudaMalloc(pointer: *mut Pointer, bytes: usize) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocated(bytes)?) }
+    }
+
+    fn cudaMallocAsync(pointer: *mut Pointer, bytes: usize, _stream: Handle) also cudaMallocAsync_ptsz {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocated(bytes)?) }
+    }
+
+    fn cudaMallocFromPoolAsync(
+        pointer: *mut Pointer,
+        bytes: usize,
+        _pool: Handle,
+        _stream: Handle,
+    ) also cudaMallocFromPoolAsync_ptsz {
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, allocated(bytes)?) }
+    }
+
+    fn cudaMallocPitch(pointer: *mut Pointer, pitch: *mut usize, width: usize, height: usize) {
+        // SAFETY: places of the caller's.
+        outcome(unsafe { cuMemAllocPitch_v2(pointer, pitch, width, height, 4) })
+    }
+
+    fn cudaMalloc3D(memory: *mut Pitched, extent: Extent) {
+        let Extent { width, height, depth } = extent;
+        let (mut pointer, mut pitch) = (0, 0);
+        // SAFETY: places of our own, then one of the caller's.
+        unsafe {
+            outcome(cuMemAllocPitch_v2(&raw mut pointer, &raw mut pitch, width, height * depth, 4))?;
+            put(memory, Pitched { pointer, pitch, width, height })
+        }
+    }
+
+    fn cudaFreeHost(pointer: *mut c_void) {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        // SAFETY: as the caller promises.
+        outcome(unsafe { cuMemFreeHost(pointer) })
+    }
+
+    fn cudaMemcpy(to: Pointer, from: Pointer, bytes: usize, kind: c_int) also cudaMemcpy_ptds {
+        submit(0, run(to, from, bytes, kind)?)
+    }
+
+    fn cudaMemcpyAsync(to: Pointer, from: Pointer, bytes: usize, kind: c_int, stream: Handle) also cudaMemcpyAsync_ptsz {
+        submit(stream, run(to, from, bytes, kind)?)
+    }
+
+    fn cudaMemcpyPeer(to: Pointer, _to_device: DeviceId, from: Pointer, _from_device: DeviceId, bytes: usize) {
+        submit(0, run(to, from, bytes, kind::DEVICE_TO_DEVICE)?)
+    }
+
+    fn cudaMemcpyPeerAsync(
+        to: Pointer,
+        _to_device: DeviceId,
+        from: Pointer,
+        _from_device: DeviceId,
+        bytes: usize,
+        stream: Handle,
+    ) {
+        submit(stream, run(to, from, bytes, kind::DEVICE_TO_DEVICE)?)
+    }
+
+    fn cudaMemcpy2D(
+        to: Pointer,
+        to_pitch: usize,
+        from: Pointer,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: c_int,
+    ) also cudaMemcpy2D_ptds {
+        submit(0, rows((to, to_pitch), (from, from_pitch), width, height, kind)?)
+    }
+
+    fn cudaMemcpy2DAsync(
+        to: Pointer,
+        to_pitch: usize,
+        from: Pointer,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: c_int,
+        stream: Handle,
+    ) also cudaMemcpy2DAsync_ptsz {
+        submit(stream, rows((to, to_pitch), (from, from_pitch), width, height, kind)?)
+    }
+
+    fn cudaMemcpy3D(params: *const Params3d) also cudaMemcpy3D_ptds {
+        // SAFETY: as the caller promises.
+        unsafe { copy_3d(params, 0) }
+    }
+
+    fn cudaMemcpy3DAsync(params: *const Params3d, stream: Handle) also cudaMemcpy3DAsync_ptsz {
+        // SAFETY: as the caller promises.
+        unsafe { copy_3d(params, stream) }
+    }
+
+    fn cudaMemcpy3DPeer(params: *const PeerParams3d) also cudaMemcpy3DPeer_ptds {
+        // SAFETY: as the caller promises.
+        unsafe { copy_3d_peer(params, 0) }
+    }
+
+    fn cudaMemcpy3DPeerAsync(params: *const PeerParams3d, stream: Handle) also cudaMemcpy3DPeerAsync_ptsz {
+        // SAFETY: as the caller promises.
+        unsafe { copy_3d_peer(params, stream) }
+    }
+
+    fn cudaMemcpyToSymbol(
+        symbol: *const c_void,
+        from: Pointer,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+    ) also cudaMemcpyToSymbol_ptds {
+        submit(0, to_symbol(symbol, from, bytes, offset, kind)?)
+    }
+
+    fn cudaMemcpyToSymbolAsync(
+        symbol: *const c_void,
+        from: Pointer,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+        stream: Handle,
+    ) also cudaMemcpyToSymbolAsync_ptsz {
+        submit(stream, to_symbol(symbol, from, bytes, offset, kind)?)
+    }
+
+    fn cudaMemcpyFromSymbol(
+        to: Pointer,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+    ) also cudaMemcpyFromSymbol_ptds {
+        submit(0, from_symbol(to, symbol, bytes, offset, kind)?)
+    }
+
+    fn cudaMemcpyFromSymbolAsync(
+        to: Pointer,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+        stream: Handle,
+    ) also cudaMemcpyFromSymbolAsync_ptsz {
+        submit(stream, from_symbol(to, symbol, bytes, offset, kind)?)
+    }
+
+    fn cudaMemset(target: Pointer, value: c_int, bytes: usize) also cudaMemset_ptds {
+        fill(target, 0, value, bytes, 1, 0)
+    }
+
+    fn cudaMemsetAsync(target: Pointer, value: c_int, bytes: usize, stream: Handle) also cudaMemsetAsync_ptsz {
+        fill(target, 0, value, bytes, 1, stream)
+    }
+
+    fn cudaMemset2D(target: Pointer, pitch: usize, value: c_int, width: usize, height: usize) also cudaMemset2D_ptds {
+        fill(target, pitch, value, width, height, 0)
+    }
+
+    fn cudaMemset2DAsync(
+        target: Pointer,
+        pitch: usize,
+        value: c_int,
+        width: usize,
+        height: usize,
+        stream: Handle,
+    ) also cudaMemset2DAsync_ptsz {
+        fill(target, pitch, value, width, height, stream)
+    }
+
+    fn cudaMemset3D(target: Pitched, value: c_int, extent: Extent) also cudaMemset3D_ptds {
+        fill_3d(target, value, extent, 0)
+    }
+
+    fn cudaMemset3DAsync(target: Pitched, value: c_int, extent: Extent, stream: Handle) also cudaMemset3DAsync_ptsz {
+        fill_3d(target, value, extent, stream)
+    }
+
+    fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, pointer: Pointer) {
+        let live = crate::state::state()?.device.allocation(ptx_sim::DevicePtr(pointer)).is_some();
+        let memory_type = match host_memory(pointer).map(|(_, found)| found.kind) {
+            Some(HostMemoryKind::Managed) => MANAGED,
+            Some(_) => HOST,
+            None if live => DEVICE,
+            None => UNREGISTERED,
+        };
+        let found = PointerAttributes {
+            memory_type,
+            device: if memory_type == UNREGISTERED { -2 } else { current_device()? },
+            device_pointer: if memory_type == UNREGISTERED { 0 } else { pointer },
+            host_pointer: if memory_type == DEVICE { 0 } else { pointer },
+            reserved: [0; 8],
+        };
+        // SAFETY: a place of the caller's.
+        unsafe { put(attributes, found) }
+    }
+}
+
+same_as_driver! {
+    fn cudaMallocManaged(pointer: *mut Pointer, bytes: usize, flags: c_uint) = cuMemAllocManaged;
+    fn cudaMallocHost(pointer: *mut *mut c_void, bytes: usize) = cuMemAllocHost_v2;
+    fn cudaHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) = cuMemHostAlloc;
+    fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) = cuMemHostRegister_v2;
+    fn cudaHostUnregister(pointer: *mut c_void) = cuMemHostUnregister;
+    fn cudaHostGetDevicePointer(address: *mut Pointer, pointer: *mut c_void, flags: c_uint) = cuMemHostGetDevicePointer_v2;
+    fn cudaHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) = cuMemHostGetFlags;
+    fn cudaFree(pointer: Pointer) = cuMemFree_v2;
+    fn cudaFreeAsync(pointer: Pointer, stream: Handle) also cudaFreeAsync_ptsz = cuMemFreeAsync;
+    fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = cuMemGetInfo_v2;
+    fn cudaMemAdvise(pointer: Pointer, bytes: usize, advice: c_int, location: u64) = cuMemAdvise_v2;
+    fn cudaMemPrefetchAsync(
+        pointer: Pointer,
+        bytes: usize,
+        location: u64,
+        flags: c_uint,
+        stream: Handle,
+    ) also cudaMemPrefetchAsync_ptsz = cuMemPrefetchAsync_v2;
+    fn cudaMemPoolSetAccess(pool: Handle, map: *const c_void, count: usize) = cuMemPoolSetAccess;
+    fn cudaMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) = cuMemPoolSetAttribute;
+    fn cudaMemPoolTrimTo(pool: Handle, bytes: usize) = cuMemPoolTrimTo;
+}
+
+// Layouts that programs rely on, by `driver_types.h` on a 64-bit machine.
+#[cfg(not(windows))]
+const _: () = assert!(size_of::<PointerAttributes>() == 88);
+const _: () = assert!(size_of::<Params3d>() == 160 && size_of::<PeerParams3d>() == 168);

@@ -1,0 +1,89 @@
+//! Streams, and the recording of their work as a graph.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{outcome, runtime, same_as_driver};
+use crate::abi::{Handle, Pointer};
+use crate::api::{put, put_if_wanted};
+use crate::driver::stream::*;
+use crate::state::state;
+
+runtime! {
+    fn cudaStreamCreate(stream: *mut Handle) {
+        // SAFETY: a place of the caller's.
+        outcome(unsafe { cuStreamCreate(stream, 0) })
+    }
+
+    fn cudaStreamGetId(stream: Handle, id: *mut u64) also cudaStreamGetId_ptsz {
+        state()?.stream(stream)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, stream as u64) }
+    }
+
+    fn cudaStreamGetDevice(stream: Handle, device: *mut c_int) also cudaStreamGetDevice_ptsz {
+        let state = state()?;
+        let ordinal = match state.stream(stream)? {
+            Some(stream) => state.contexts.get(stream.context)?.ordinal,
+            None => super::current_device()?,
+        };
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, ordinal) }
+    }
+
+    fn cudaStreamGetCaptureInfo(
+        stream: Handle,
+        capturing: *mut c_int,
+        id: *mut u64,
+        graph: *mut Handle,
+        dependencies: *mut *const Handle,
+        edges: *mut *const c_void,
+        count: *mut usize,
+    ) also cudaStreamGetCaptureInfo_ptsz {
+        // SAFETY: places of the caller's.
+        unsafe {
+            put_if_wanted(edges, std::ptr::null());
+            outcome(cuStreamGetCaptureInfo_v2(stream, capturing, id, graph, dependencies, count))
+        }
+    }
+
+    // Attributes of streams are hints, which change no result.
+    fn cudaStreamCopyAttributes(to: Handle, from: Handle) also cudaStreamCopyAttributes_ptsz {
+        state()?.stream(to)?;
+        state()?.stream(from).map(|_| ())
+    }
+
+    fn cudaStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) also cudaStreamSetAttribute_ptsz {
+        state()?.stream(stream).map(|_| ())
+    }
+
+    fn cudaCtxResetPersistingL2Cache() {
+        Ok(())
+    }
+}
+
+same_as_driver! {
+    fn cudaStreamCreateWithFlags(stream: *mut Handle, flags: c_uint) = cuStreamCreate;
+    fn cudaStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int) = cuStreamCreateWithPriority;
+    fn cudaStreamGetPriority(stream: Handle, priority: *mut c_int) also cudaStreamGetPriority_ptsz = cuStreamGetPriority;
+    fn cudaStreamGetFlags(stream: Handle, flags: *mut c_uint) also cudaStreamGetFlags_ptsz = cuStreamGetFlags;
+    fn cudaStreamDestroy(stream: Handle) = cuStreamDestroy_v2;
+    fn cudaStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint) also cudaStreamWaitEvent_ptsz = cuStreamWaitEvent;
+    fn cudaStreamAddCallback(
+        stream: Handle,
+        callback: unsafe extern "C" fn(Handle, c_int, *mut c_void),
+        data: *mut c_void,
+        flags: c_uint,
+    ) also cudaStreamAddCallback_ptsz = cuStreamAddCallback;
+    fn cudaStreamSynchronize(stream: Handle) also cudaStreamSynchronize_ptsz = cuStreamSynchronize;
+    fn cudaStreamQuery(stream: Handle) also cudaStreamQuery_ptsz = cuStreamQuery;
+    fn cudaStreamAttachMemAsync(
+        stream: Handle,
+        pointer: Pointer,
+        bytes: usize,
+        flags: c_uint,
+    ) also cudaStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync;
+    fn cudaStreamBeginCapture(stream: Handle, mode: c_int) also cudaStreamBeginCapture_ptsz = cuStreamBeginCapture_v2;
+    fn cudaStreamEndCapture(stream: Handle, graph: *mut Handle) also cudaStreamEndCapture_ptsz = cuStreamEndCapture;
+    fn cudaStreamIsCapturing(stream: Handle, capturing: *mut c_int) also cudaStreamIsCapturing_ptsz = cuStreamIsCapturing;
+    fn cudaThreadExchangeStreamCaptureMode(mode: *mut c_int) = cuThreadExchangeStreamCaptureMode;
+}
