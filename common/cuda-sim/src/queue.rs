@@ -12,10 +12,8 @@ use crate::work::{Function, Host, Place, Work};
 pub(crate) fn submit(stream: Handle, work: Work) -> Outcome {
     let context = context()?;
     let state = state()?;
-    if let Some(stream) = state.stream(stream)?
-        && let Some(captured) = &mut *locked(&stream.capture)
-    {
-        captured.push(work);
+    if let Some(capture) = state.capture(stream)? {
+        locked(&capture).get_or_insert_default().push(work);
         return Ok(());
     }
     let done = run(&work, state);
@@ -45,6 +43,7 @@ fn run(work: &Work, state: &State) -> Outcome {
             unsafe { function(data.0.cast()) };
             Ok(())
         }
+        Work::Sequence(works) => works.iter().try_for_each(|work| run(work, state)),
     }
 }
 

@@ -146,6 +146,12 @@ impl State {
         if BUILT_IN_STREAMS.contains(&handle) { Ok(None) } else { self.streams.get(handle).map(Some) }
     }
 
+    /// The capture that records the work of a stream, if one does.
+    pub(crate) fn capture(&self, stream: Handle) -> Outcome<Option<Capture>> {
+        let capture = self.stream(stream)?.and_then(|stream| locked(&stream.capture).clone());
+        Ok(capture.filter(|capture| locked(capture).is_some()))
+    }
+
     /// Prints findings and faults, and appends them to the log. Each line of a program is told once.
     pub(crate) fn tell(&self, faults: &[Fault]) {
         let roots: Vec<_> = std::env::current_dir().into_iter().collect();
@@ -275,14 +281,17 @@ pub(crate) struct Module {
     pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
 }
 
+/// Work recorded since a capture began, in all streams that take part; `None` once it has ended.
+pub(crate) type Capture = Arc<Mutex<Option<Vec<Work>>>>;
+
 /// `CUstream`.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) flags: u32,
     pub(crate) priority: c_int,
-    /// Work recorded since a capture began.
-    pub(crate) capture: Mutex<Option<Vec<Work>>>,
+    /// The last capture that it took part in.
+    pub(crate) capture: Mutex<Option<Capture>>,
 }
 
 /// `CUevent`.
@@ -290,12 +299,23 @@ pub(crate) struct Stream {
 pub(crate) struct Event {
     /// When it was recorded last.
     pub(crate) recorded: Mutex<Option<Instant>>,
+    /// The capture that it was recorded in last, if it was one: a stream that waits for it takes part.
+    pub(crate) capture: Mutex<Option<Capture>>,
     pub(crate) times: bool,
 }
 
-/// `CUgraph` and `CUgraphExec`: work in an order that its dependencies allow.
+/// `CUgraph` and `CUgraphExec`: nodes by number.
 #[derive(Debug, Default)]
-pub(crate) struct Graph(pub(crate) Mutex<Vec<Work>>);
+pub(crate) struct Graph(pub(crate) Mutex<Vec<Node>>);
+
+/// `CUgraphNode`
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) work: Work,
+    /// Numbers of the nodes that come before it.
+    pub(crate) after: Vec<usize>,
+    pub(crate) enabled: bool,
+}
 
 /// `CUlinkState`: the image so far.
 #[derive(Debug)]

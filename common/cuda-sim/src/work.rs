@@ -59,6 +59,8 @@ pub(crate) enum Work {
     Fill { target: Pointer, value: u32, element_bytes: usize, width: usize, rows: usize, pitch: usize },
     /// A call of a function of the program.
     Call { function: unsafe extern "C" fn(*mut c_void), data: Host },
+    /// Other work, in order: a graph in a graph, or nothing.
+    Sequence(Vec<Work>),
 }
 
 impl Work {

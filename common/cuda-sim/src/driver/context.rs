@@ -1,25 +1,38 @@
 //! Contexts: one is current on each thread.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use crate::abi::{Code, DeviceId, Handle};
+use crate::abi::{Code, DeviceId, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted};
 use crate::state::{self, Context, context, pop_current, push_current, set_current, state};
 
 /// Limits that can be asked for and set without effect, by `CUlimit`: the stack, printf's buffer, the heap …
 const LIMITS: std::ops::Range<c_int> = 0..9;
 
+/// A context, which becomes current.
+fn create(flags: c_uint, device: DeviceId) -> Outcome<Handle> {
+    let state = state()?;
+    state.primary(device)?;
+    let created = Context::new(device);
+    created.flags.store(flags, Ordering::Relaxed);
+    let handle = state.contexts.add(created);
+    push_current(handle);
+    Ok(handle)
+}
+
 exported! {
     fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: DeviceId) {
-        let state = state()?;
-        state.primary(device)?;
-        let created = Context::new(device);
-        created.flags.store(flags, Ordering::Relaxed);
-        let handle = state.contexts.add(created);
-        push_current(handle);
         // SAFETY: a place of the caller's.
-        unsafe { put(context, handle) }
+        unsafe { put(context, create(flags, device)?) }
+    }
+
+    fn cuCtxCreate_v4(context: *mut Handle, params: *const c_void, flags: c_uint, device: DeviceId) {
+        if !params.is_null() {
+            return Err(Code::NOT_SUPPORTED); // a part of the multiprocessors, or graphics
+        }
+        // SAFETY: a place of the caller's.
+        unsafe { put(context, create(flags, device)?) }
     }
 
     fn cuCtxDestroy_v2(handle: Handle) {

@@ -14,8 +14,12 @@ const WITHOUT_TIMES: c_uint = 2;
 fn record(event: Handle, stream: Handle) -> Outcome {
     context()?;
     let state = state()?;
-    state.stream(stream)?;
-    *locked(&state.events.get(event)?.recorded) = Some(Instant::now());
+    let event = state.events.get(event)?;
+    let capture = state.capture(stream)?;
+    if capture.is_none() {
+        *locked(&event.recorded) = Some(Instant::now());
+    }
+    *locked(&event.capture) = capture;
     Ok(())
 }
 
@@ -37,7 +41,11 @@ unsafe fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Outcome
 exported! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint) {
         context()?;
-        let created = Event { recorded: Mutex::default(), times: flags & WITHOUT_TIMES == 0 };
+        let created = Event {
+            recorded: Mutex::default(),
+            capture: Mutex::default(),
+            times: flags & WITHOUT_TIMES == 0,
+        };
         // SAFETY: a place of the caller's.
         unsafe { put(event, state()?.events.add(created)) }
     }

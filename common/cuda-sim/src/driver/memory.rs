@@ -220,8 +220,9 @@ exported! {
         free(pointer)
     }
 
-    fn cuMemFreeAsync(pointer: Pointer, _stream: Handle) {
-        free(pointer)
+    fn cuMemFreeAsync(pointer: Pointer, stream: Handle) {
+        // What a graph frees stays for its next launch.
+        if state()?.capture(stream)?.is_some() { submit(stream, Work::Sequence(Vec::new())) } else { free(pointer) }
     }
 
     fn cuMemGetAddressRange_v2(base: *mut Pointer, bytes: *mut usize, pointer: Pointer) {

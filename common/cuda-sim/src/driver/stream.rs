@@ -1,7 +1,7 @@
 //! Streams, and the recording of their work as a graph.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted};
@@ -24,9 +24,7 @@ fn idle(stream: Handle) -> Outcome {
 }
 
 fn status(stream: Handle) -> Outcome<c_int> {
-    let stream = state()?.stream(stream)?;
-    let capturing = stream.is_some_and(|stream| locked(&stream.capture).is_some());
-    Ok(if capturing { CAPTURING } else { NOT_CAPTURING })
+    Ok(if state()?.capture(stream)?.is_some() { CAPTURING } else { NOT_CAPTURING })
 }
 
 exported! {
@@ -53,8 +51,15 @@ exported! {
     }
 
     fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
-        idle(stream)?;
-        state()?.events.get(event).map(|_| ())
+        context()?;
+        let state = state()?;
+        let event = state.events.get(event)?;
+        let capture = locked(&event.capture).clone().filter(|capture| locked(capture).is_some());
+        if let Some(capture) = capture {
+            let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
+            *locked(&stream.capture) = Some(capture);
+        }
+        Ok(())
     }
 
     fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
@@ -83,6 +88,9 @@ exported! {
         _flags: c_uint,
     ) {
         idle(stream)?;
+        if status(stream)? == CAPTURING {
+            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+        }
         // SAFETY: the program gave us the function to be called with these arguments.
         unsafe { callback(stream, 0, data) };
         Ok(())
@@ -93,21 +101,21 @@ exported! {
     }
 
     fn cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) {
-        let stream = state()?.stream(stream)?.ok_or(Code::NOT_SUPPORTED)?;
-        let mut capture = locked(&stream.capture);
-        if capture.is_some() {
+        let state = state()?;
+        if state.capture(stream)?.is_some() {
             return Err(Code::INVALID_VALUE);
         }
-        *capture = Some(Vec::new());
+        let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
+        *locked(&stream.capture) = Some(Arc::new(Mutex::new(Some(Vec::new()))));
         Ok(())
     }
 
     fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
         let state = state()?;
-        let stream = state.stream(stream)?.ok_or(Code::NOT_SUPPORTED)?;
-        let captured = locked(&stream.capture).take().ok_or(Code::INVALID_VALUE)?;
+        let capture = state.capture(stream)?.ok_or(Code::INVALID_VALUE)?;
+        let captured = locked(&capture).take().unwrap_or_default();
         // SAFETY: a place of the caller's.
-        unsafe { put(graph, state.graphs.add(Graph(Mutex::new(captured)))) }
+        unsafe { put(graph, state.graphs.add(Graph::of(captured))) }
     }
 
     fn cuStreamIsCapturing(stream: Handle, capturing: *mut c_int) {

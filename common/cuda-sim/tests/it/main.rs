@@ -7,6 +7,8 @@ use std::process::Output;
 use assert_cmd::Command;
 use cuda_sim::log::Entry;
 
+#[cfg(target_os = "linux")]
+mod nvcc;
 mod runtime;
 
 /// A program of `examples`, which Cargo builds for the tests.

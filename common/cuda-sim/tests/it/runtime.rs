@@ -1,4 +1,4 @@
-//! Programs of the runtime API.
+//! A program of the runtime API that needs no nvcc.
 
 use std::process::Output;
 

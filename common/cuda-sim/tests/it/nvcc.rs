@@ -1,0 +1,74 @@
+//! Programs of nvcc. They need it and a host compiler; without them the tests say so and pass, unless `REQUIRE_NVCC=1`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Output};
+
+use assert_cmd::Command;
+
+use crate::{kernels, text};
+
+/// Compiles a program of nvcc to `target`, or returns what nvcc says.
+fn compile(nvcc: &Path, source: &Path, target: &Path) -> Result<(), String> {
+    let folder = target.parent().unwrap();
+    // Beside nvcc, wheels have no name without a version.
+    let libraries = nvcc.parent().and_then(Path::parent).unwrap().join("lib");
+    let (versioned, link) = (libraries.join("libcudart.so.13"), folder.join("libcudart.so"));
+    if versioned.is_file() && !link.exists() {
+        std::os::unix::fs::symlink(versioned, link).unwrap();
+    }
+    let compiled = Process::new(nvcc)
+        .args(["-cudart", "shared", "-lineinfo", "-gencode", "arch=compute_75,code=compute_75"])
+        .args([Path::new("-L"), folder, Path::new("-L"), &libraries, Path::new("-o"), target, source])
+        .output();
+    match compiled {
+        Ok(Output { status, .. }) if status.success() => Ok(()),
+        Ok(Output { stdout, stderr, .. }) => {
+            Err(format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
+        }
+        Err(error) => Err(format!("{}: {error}", nvcc.display())),
+    }
+}
+
+/// An nvcc that compiles an empty program. A toolkit may be there in part, or of parts that do not fit.
+fn nvcc(folder: &Path) -> Result<PathBuf, String> {
+    let nvcc = ptx_sim::ptxas::tool("nvcc")?;
+    let source = folder.join("probe.cu");
+    std::fs::write(&source, "__global__ void probe() {} int main() { probe<<<1, 1>>>(); }").unwrap();
+    compile(&nvcc, &source, &folder.join("probe")).map(|()| nvcc)
+}
+
+#[test]
+fn a_program_of_nvcc_runs_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let nvcc = match nvcc(folder.path()) {
+        Ok(nvcc) => nvcc,
+        Err(reason) => {
+            assert!(std::env::var("REQUIRE_NVCC").is_err(), "REQUIRE_NVCC is set, but {reason}");
+            println!("a_program_of_nvcc_runs_as_it_is: skipped, since {reason}");
+            return;
+        }
+    };
+    let program = folder.path().join("program");
+    compile(&nvcc, &kernels("program.cu"), &program).unwrap();
+    for options in [[].as_slice(), &["--sanitize"]] {
+        let mut run = Command::cargo_bin("cuda-sim").unwrap();
+        let Output { status, stdout, stderr } = run.args(options).arg(&program).output().unwrap();
+        let (stdout, stderr) = (text(&stdout), text(&stderr));
+        assert!(status.success(), "{stdout}{stderr}");
+        let expected = "\
+launch 1 1
+managed 87 1
+host memory 1 0 1000
+rows 99 999 1
+capture 3 nodes, 2 1001
+graph 1 1
+cooperative 1 0, 2 blocks
+errors cudaSuccess cudaErrorInvalidConfiguration cudaErrorInvalidConfiguration cudaSuccess
+direction cudaErrorInvalidValue
+device 9.0, warps of 32, 232448 bytes, cluster 1, reserved 0
+";
+        assert_eq!(stdout, expected);
+        assert!(!stderr.contains("no version information"), "{stderr}");
+        assert!(stderr.ends_with("cuda-sim: no findings\n"), "{stderr}");
+    }
+}
