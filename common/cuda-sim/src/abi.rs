@@ -248,6 +248,8 @@ pub(crate) mod function_attribute {
 
 /// `CUjit_option`.
 pub(crate) mod jit_option {
+    pub(crate) const INFO_LOG: i32 = 3;
+    pub(crate) const INFO_LOG_BYTES: i32 = 4;
     pub(crate) const ERROR_LOG: i32 = 5;
     pub(crate) const ERROR_LOG_BYTES: i32 = 6;
 }

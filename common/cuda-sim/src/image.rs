@@ -83,15 +83,11 @@ pub(crate) unsafe fn ptx_at<'t>(image: *const c_void, compute: Compute) -> Outco
         if wrapper.version < 2 || wrapper.linked.is_null() {
             return ptx_in(bytes_of(wrapper.fatbin.cast()), compute);
         }
-        let mut texts = Vec::new();
-        for at in 0.. {
-            let fatbin = wrapper.linked.add(at).read();
-            if fatbin.is_null() {
-                break;
-            }
-            texts.extend(ptx_in(bytes_of(fatbin.cast()), compute)?);
-        }
-        Ok(texts)
+        let fatbins = (0..).map(|at| wrapper.linked.add(at).read()).take_while(|fatbin| !fatbin.is_null());
+        let texts = fatbins.filter_map(|fatbin| best(bytes_of(fatbin.cast()), compute).transpose());
+        let texts: Vec<_> = texts.map(|text| text.map(Cow::Owned)).collect::<Outcome<_>>()?;
+        // `libcudadevrt`, which is always among them, has machine code alone.
+        if texts.is_empty() { Err(without_ptx()) } else { Ok(texts) }
     }
 }
 
@@ -101,7 +97,7 @@ pub(crate) fn ptx_in(image: &[u8], compute: Compute) -> Outcome<Vec<Cow<'_, str>
         return Err(without_ptx());
     }
     if image.starts_with(&FATBIN) {
-        return Ok(vec![Cow::Owned(best(image, compute)?)]);
+        return Ok(vec![Cow::Owned(best(image, compute)?.ok_or_else(without_ptx)?)]);
     }
     let texts = match image.strip_prefix(LINKED) {
         Some(texts) => texts.split(|byte| *byte == 0).filter(|text| !text.is_empty()).collect(),
@@ -187,8 +183,9 @@ impl<'f> Entry<'f> {
     }
 }
 
-/// The PTX of a fat binary that fits a device best: the highest architecture that runs there, with its features before without.
-fn best(fatbin: &[u8], compute: Compute) -> Outcome<String> {
+/// The PTX of a fat binary that fits a device best, if any does: the highest architecture that runs there, with its features before
+/// without.
+fn best(fatbin: &[u8], compute: Compute) -> Outcome<Option<String>> {
     let header = number(fatbin, 6, 2).ok_or(Code::INVALID_VALUE)?;
     let mut rest = fatbin.get(header..).ok_or(Code::INVALID_VALUE)?;
     let mut best: Option<((u64, u64), Entry<'_>)> = None;
@@ -201,10 +198,10 @@ fn best(fatbin: &[u8], compute: Compute) -> Outcome<String> {
         }
         rest = after;
     }
-    let (_, entry) = best.ok_or_else(without_ptx)?;
+    let Some((_, entry)) = best else { return Ok(None) };
     let mut content = entry.content().ok_or(Code::INVALID_VALUE)?;
     content.truncate(content.iter().position(|byte| *byte == 0).unwrap_or(content.len()));
-    String::from_utf8(content).map_err(|_| Code::INVALID_PTX)
+    String::from_utf8(content).map(Some).map_err(|_| Code::INVALID_PTX)
 }
 
 #[cfg(test)]

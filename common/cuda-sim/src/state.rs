@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) links: Handles<Link>,
     /// Allocations that the host reaches too, by the address at which they begin.
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
+    /// Allocations of graphs, which stay for the next launch when they are freed.
+    pub(crate) graph_memory: Mutex<BTreeSet<Pointer>>,
     primary: Vec<Handle>,
     /// Findings already printed: each line once.
     known: Mutex<BTreeSet<(String, String, u32)>>,
@@ -130,6 +132,7 @@ impl State {
             graphs: Handles::default(),
             links: Handles::default(),
             host_memory: Mutex::default(),
+            graph_memory: Mutex::default(),
             primary,
             known: Mutex::default(),
         }

@@ -1,6 +1,6 @@
 //! Contexts: one is current on each thread.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::sync::atomic::Ordering;
 
 use crate::abi::{Code, DeviceId, Handle, Outcome};
@@ -27,8 +27,9 @@ exported! {
         unsafe { put(context, create(flags, device)?) }
     }
 
-    fn cuCtxCreate_v4(context: *mut Handle, params: *const c_void, flags: c_uint, device: DeviceId) {
-        if !params.is_null() {
+    fn cuCtxCreate_v4(context: *mut Handle, params: *const [u64; 3], flags: c_uint, device: DeviceId) {
+        // SAFETY: null or valid.
+        if unsafe { params.as_ref() }.is_some_and(|params| *params != [0; 3]) {
             return Err(Code::NOT_SUPPORTED); // a part of the multiprocessors, or graphics
         }
         // SAFETY: a place of the caller's.

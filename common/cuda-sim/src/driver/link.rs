@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
+use super::module::error_log;
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{LINKED, ptx_in};
@@ -28,8 +29,11 @@ fn add(link: Handle, kind: c_int, bytes: &[u8]) -> Outcome {
 }
 
 exported! {
-    fn cuLinkCreate_v2(_count: c_uint, _options: *const c_int, _values: *const *mut c_void, link: *mut Handle) {
+    fn cuLinkCreate_v2(count: c_uint, options: *const c_int, values: *const *mut c_void, link: *mut Handle) {
         context()?;
+        // What does not fit together is told when the link is loaded.
+        // SAFETY: as the caller promises.
+        unsafe { error_log(options, values, count)? };
         let empty = [LINKED.as_slice(), &[0]].concat();
         // SAFETY: a place of the caller's.
         unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }

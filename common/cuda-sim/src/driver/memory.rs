@@ -23,10 +23,25 @@ pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
     Ok(allocated.0)
 }
 
+/// Memory of a graph: its address is fixed from now on, and all launches use the same bytes.
+pub(crate) fn allocate_for_graph(bytes: usize) -> Outcome<Pointer> {
+    let allocated = allocate(bytes)?;
+    locked(&state()?.graph_memory).insert(allocated);
+    Ok(allocated)
+}
+
+/// Memory that is allocated when the work of a stream comes to it.
+pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
+    if state()?.capture(stream)?.is_some() { allocate_for_graph(bytes) } else { allocate(bytes) }
+}
+
 /// Frees memory of the device, or managed memory.
 pub(crate) fn free(pointer: Pointer) -> Outcome {
     context()?;
     let state = state()?;
+    if locked(&state.graph_memory).contains(&pointer) {
+        return Ok(());
+    }
     match host_memory(pointer) {
         Some(_) => free_host(pointer, HostMemoryKind::Managed),
         None if pointer == 0 => Ok(()),
@@ -197,14 +212,14 @@ exported! {
         unsafe { put(pointer, allocate(bytes)?) }
     }
 
-    fn cuMemAllocAsync(pointer: *mut Pointer, bytes: usize, _stream: Handle) {
+    fn cuMemAllocAsync(pointer: *mut Pointer, bytes: usize, stream: Handle) {
         // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocate(bytes)?) }
+        unsafe { put(pointer, allocate_in(stream, bytes)?) }
     }
 
-    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, _pool: Handle, _stream: Handle) {
+    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, _pool: Handle, stream: Handle) {
         // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocate(bytes)?) }
+        unsafe { put(pointer, allocate_in(stream, bytes)?) }
     }
 
     fn cuMemAllocPitch_v2(pointer: *mut Pointer, pitch: *mut usize, width: usize, height: usize, _element: c_uint) {
@@ -221,7 +236,6 @@ exported! {
     }
 
     fn cuMemFreeAsync(pointer: Pointer, stream: Handle) {
-        // What a graph frees stays for its next launch.
         if state()?.capture(stream)?.is_some() { submit(stream, Work::Sequence(Vec::new())) } else { free(pointer) }
     }
 

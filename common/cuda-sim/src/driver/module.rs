@@ -47,15 +47,28 @@ pub(crate) unsafe fn load_image(image: *const c_void, log: &mut Option<&mut [u8]
     load(&unsafe { ptx_at(image, state()?.options.compute)? }, log)
 }
 
-/// The buffer for errors among the options of a compilation.
+/// The buffer for errors among the options of a compilation. This one and the one for remarks are emptied.
 ///
 /// # Safety
 /// As `cuModuleLoadDataEx` asks.
-unsafe fn error_log<'t>(options: &[c_int], values: &[*mut c_void]) -> Option<&'t mut [u8]> {
+pub(crate) unsafe fn error_log<'t>(
+    options: *const c_int,
+    values: *const *mut c_void,
+    count: c_uint,
+) -> Outcome<Option<&'t mut [u8]>> {
+    // SAFETY: as the caller promises.
+    let (options, values) = unsafe { (slice(options, count as usize)?, slice(values, count as usize)?) };
     let value = |option| options.iter().position(|known| *known == option).map(|at| values[at]);
-    let (buffer, bytes) = (value(jit_option::ERROR_LOG)?, value(jit_option::ERROR_LOG_BYTES)? as usize & 0xffff_ffff);
-    // SAFETY: the caller's buffer has as many bytes as the option says.
-    (!buffer.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(buffer.cast(), bytes) })
+    let buffer = |buffer, bytes| {
+        let (buffer, bytes) = (value(buffer)?, value(bytes)? as usize & 0xffff_ffff);
+        // SAFETY: the caller's buffer has as many bytes as the option says.
+        let buffer =
+            (!buffer.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) })?;
+        *buffer.first_mut()? = 0;
+        Some(buffer)
+    };
+    buffer(jit_option::INFO_LOG, jit_option::INFO_LOG_BYTES);
+    Ok(buffer(jit_option::ERROR_LOG, jit_option::ERROR_LOG_BYTES))
 }
 
 /// The handle of a module's kernel.
@@ -161,7 +174,7 @@ exported! {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            let mut log = error_log(slice(options, count as usize)?, slice(values, count as usize)?);
+            let mut log = error_log(options, values, count)?;
             put(module, load_image(image, &mut log)?)
         }
     }
@@ -203,7 +216,7 @@ exported! {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            let mut log = error_log(slice(options, count as usize)?, slice(values, count as usize)?);
+            let mut log = error_log(options, values, count)?;
             put(library, load_image(image, &mut log)?)
         }
     }

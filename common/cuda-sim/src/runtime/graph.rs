@@ -9,6 +9,7 @@ use super::{runtime, same_as_driver};
 use crate::abi::{Code, Handle, KernelNode, MemsetNode, Outcome, Pointer};
 use crate::driver::graph::*;
 use crate::driver::launch::of_node;
+use crate::driver::memory::allocate_for_graph;
 use crate::work::Work;
 
 /// `cudaKernelNodeParams`
@@ -29,6 +30,16 @@ struct NodeParams {
     node_type: c_int,
     reserved: [c_int; 3],
     params: [u64; 30],
+}
+
+/// `cudaMemAllocNodeParams`
+#[repr(C)]
+struct AllocationParams {
+    pool: [u64; 11],
+    access: *const c_void,
+    access_count: usize,
+    bytes: usize,
+    pointer: Pointer,
 }
 
 /// The work of a node that launches.
@@ -162,6 +173,32 @@ runtime! {
     ) {
         // SAFETY: as the caller promises.
         unsafe { add(added, graph, dependencies, count, fill_work(params)?) }
+    }
+
+    fn cudaGraphAddMemAllocNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        params: *mut AllocationParams,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let params = params.as_mut().ok_or(Code::INVALID_VALUE)?;
+            params.pointer = allocate_for_graph(params.bytes)?;
+            add(added, graph, dependencies, count, Work::Sequence(Vec::new()))
+        }
+    }
+
+    fn cudaGraphAddMemFreeNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        _pointer: Pointer,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, Work::Sequence(Vec::new())) }
     }
 
     fn cudaGraphAddNode(
@@ -311,4 +348,6 @@ same_as_driver! {
     fn cudaGraphLaunch(executable: Handle, stream: Handle) also cudaGraphLaunch_ptsz = cuGraphLaunch;
 }
 
+// Layouts that programs rely on, by `driver_types.h` on a 64-bit machine.
 const _: () = assert!(size_of::<KernelParams>() == 56 && size_of::<NodeParams>() == 256);
+const _: () = assert!(size_of::<AllocationParams>() == 120);

@@ -224,30 +224,10 @@ fn fill_3d(target: Pitched, value: c_int, extent: Extent, stream: Handle) -> Out
     (0..extent.depth).try_for_each(|at| fill(plane(at), target.pitch, value, extent.width, extent.height, stream))
 }
 
-/// Memory of the device; nothing if no bytes are asked for.
-fn allocated(bytes: usize) -> Outcome<Pointer> {
-    if bytes == 0 { Ok(0) } else { allocate(bytes) }
-}
-
 runtime! {
     fn cudaMalloc(pointer: *mut Pointer, bytes: usize) {
         // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocated(bytes)?) }
-    }
-
-    fn cudaMallocAsync(pointer: *mut Pointer, bytes: usize, _stream: Handle) also cudaMallocAsync_ptsz {
-        // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocated(bytes)?) }
-    }
-
-    fn cudaMallocFromPoolAsync(
-        pointer: *mut Pointer,
-        bytes: usize,
-        _pool: Handle,
-        _stream: Handle,
-    ) also cudaMallocFromPoolAsync_ptsz {
-        // SAFETY: a place of the caller's.
-        unsafe { put(pointer, allocated(bytes)?) }
+        unsafe { put(pointer, if bytes == 0 { 0 } else { allocate(bytes)? }) }
     }
 
     fn cudaMallocPitch(pointer: *mut Pointer, pitch: *mut usize, width: usize, height: usize) {
@@ -443,6 +423,9 @@ same_as_driver! {
     fn cudaHostGetDevicePointer(address: *mut Pointer, pointer: *mut c_void, flags: c_uint) = cuMemHostGetDevicePointer_v2;
     fn cudaHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) = cuMemHostGetFlags;
     fn cudaFree(pointer: Pointer) = cuMemFree_v2;
+    fn cudaMallocAsync(pointer: *mut Pointer, bytes: usize, stream: Handle) also cudaMallocAsync_ptsz = cuMemAllocAsync;
+    fn cudaMallocFromPoolAsync(pointer: *mut Pointer, bytes: usize, pool: Handle, stream: Handle)
+        also cudaMallocFromPoolAsync_ptsz = cuMemAllocFromPoolAsync;
     fn cudaFreeAsync(pointer: Pointer, stream: Handle) also cudaFreeAsync_ptsz = cuMemFreeAsync;
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = cuMemGetInfo_v2;
     fn cudaMemAdvise(pointer: Pointer, bytes: usize, advice: c_int, location: u64) = cuMemAdvise_v2;

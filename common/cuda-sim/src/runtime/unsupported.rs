@@ -61,8 +61,6 @@ crate::api::unsupported! {
     cudaGraphAddEventWaitNode
     cudaGraphAddExternalSemaphoresSignalNode
     cudaGraphAddExternalSemaphoresWaitNode
-    cudaGraphAddMemAllocNode
-    cudaGraphAddMemFreeNode
     cudaGraphChildGraphNodeGetGraph
     cudaGraphConditionalHandleCreate
     cudaGraphDebugDotPrint
