@@ -7,52 +7,15 @@
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::process::ExitCode;
 
-use libloading::{Library, Symbol};
+use driver::{Driver, Launch, Symbol, call};
+
+mod driver;
 
 const PTX: &str = include_str!("../tests/kernels/client.ptx");
 const N: usize = 64;
 
-/// The driver: `driver.call("cuInit", (0,))` with the arguments as C has them.
-struct Driver(Library);
-
-type Launch = unsafe extern "C" fn(
-    usize,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    usize,
-    *const *const c_void,
-    *const *const c_void,
-) -> c_int;
-
-/// Calls a function of the driver with arguments that fit registers: numbers and addresses.
-macro_rules! call {
-    ($driver:expr, $name:literal $(, $argument:expr)*) => {{
-        // SAFETY: the arguments are those of `cuda.h`, passed as machine words.
-        let result = unsafe {
-            let function: Symbol<'_, unsafe extern "C" fn($(call!(@word $argument)),*) -> c_int> =
-                $driver.0.get(concat!($name, "\0").as_bytes()).unwrap();
-            function($($argument as usize),*)
-        };
-        if result == 0 { Ok(()) } else { Err(format!("{} failed with {result}", $name)) }
-    }};
-    (@word $argument:expr) => { usize };
-}
-
 fn run(kernel: &str, mut image: Vec<u8>) -> Result<(), String> {
-    let name = if cfg!(windows) {
-        "nvcuda.dll"
-    } else if cfg!(target_os = "macos") {
-        "libcuda.dylib"
-    } else {
-        "libcuda.so.1"
-    };
-    // SAFETY: the driver's library has no harmful initialiser.
-    let driver = Driver(unsafe { Library::new(name) }.map_err(|error| error.to_string())?);
+    let driver = Driver::open()?;
     let (mut context, mut module, mut function) = (0_usize, 0_usize, 0_usize);
     call!(driver, "cuInit", 0)?;
     call!(driver, "cuCtxCreate_v2", &raw mut context, 0, 0)?;

@@ -92,7 +92,8 @@ pub(crate) type DeviceId = c_int;
 pub(crate) type Handle = usize;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
-pub(crate) const BUILT_IN_STREAMS: [Handle; 3] = [0, 1, 2];
+pub(crate) const BUILT_IN_STREAMS: [Handle; 3] = [0, 1, PER_THREAD_STREAM];
+pub(crate) const PER_THREAD_STREAM: Handle = 2;
 
 /// `CUlaunchConfig`.
 #[repr(C)]
@@ -126,7 +127,7 @@ pub(crate) mod extra {
     pub(crate) const BUFFER_SIZE: usize = 2;
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS` (the second version).
+/// `CUDA_KERNEL_NODE_PARAMS`, in its second version: the first, which is that of functions without `_v2`, ends before `kernel`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct KernelNode {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
+use ptx_sim::Asynchrony;
 
 /// The variable that holds options, as on a command line.
 pub const VARIABLE: &str = "CUDA_SIM";
@@ -17,6 +18,12 @@ pub struct Options {
     /// Sanitise to the letter of the PTX memory model
     #[arg(long)]
     pub strict: bool,
+    /// Do the work of streams as late as CUDA allows, when the program waits for it: a missing wait shows in its values
+    #[arg(long)]
+    pub late: bool,
+    /// When kernels' asynchronous copies are made: late, early, or seed=N (at pseudo-random turns)
+    #[arg(long = "async", value_name = "WHEN", default_value_t)]
+    pub asynchrony: Asynchrony,
     /// Number of simulated GPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub devices: u8,
@@ -51,9 +58,11 @@ impl Options {
     #[must_use]
     pub fn to_environment(&self) -> OsString {
         let mut words: Vec<OsString> = Vec::new();
-        let Options { sanitize, strict, devices, compute, log } = self;
+        let Options { sanitize, strict, late, asynchrony, devices, compute, log } = self;
         words.extend(sanitize.then(|| "--sanitize".into()));
         words.extend(strict.then(|| "--strict".into()));
+        words.extend(late.then(|| "--late".into()));
+        words.push(format!("--async={asynchrony}").into());
         words.push(format!("--devices={devices}").into());
         words.push(format!("--compute={}.{}", compute.major, compute.minor).into());
         words.extend(log.as_ref().map(|log| {
@@ -109,8 +118,15 @@ mod tests {
     #[test]
     fn options_go_through_the_environment_unchanged() {
         let log = Some(PathBuf::from("/a folder/log"));
-        let options =
-            Options { sanitize: true, strict: false, devices: 3, compute: Compute { major: 8, minor: 6 }, log };
+        let options = Options {
+            sanitize: true,
+            late: true,
+            asynchrony: Asynchrony::Seeded(7),
+            devices: 3,
+            compute: Compute { major: 8, minor: 6 },
+            log,
+            ..Options::default()
+        };
         let text = options.to_environment().into_string().unwrap();
         let words = text.split('\u{1f}').filter(|word| !word.is_empty());
         let read = FromEnvironment::try_parse_from(words).unwrap().options;

@@ -1,32 +1,144 @@
-//! Doing work in the order in which it is queued, or recording it for a graph.
+//! Streams: work is queued, and done when it has to be: at once, or with `--late` when the program waits for it.
 
-use std::sync::atomic::Ordering;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use ptx_sim::{Arg, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observe};
 
-use crate::abi::{Code, Handle, Outcome, Pointer};
-use crate::state::{State, code_of, context, locked, say, state};
+use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
+use crate::state::{Context, Event, State, code_of, context, locked, refused, say, state};
 use crate::work::{Function, Host, Place, Work};
 
-/// Queues work in a stream, that is, does it, or records it if the stream is being captured.
-pub(crate) fn submit(stream: Handle, work: Work) -> Outcome {
-    let context = context()?;
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });
+
+/// Held while work is done: whoever waits for it waits here.
+static BUSY: Mutex<()> = Mutex::new(());
+
+/// Work that has not been done, in the order in which it was queued.
+struct Waiting {
+    items: Vec<Item>,
+    /// Number of the last item; they begin with 1.
+    last: u64,
+}
+
+/// A piece of work in a stream: it comes after all earlier ones of the stream.
+struct Item {
+    number: u64,
+    stream: Handle,
+    context: Arc<Context>,
+    work: Work,
+    /// Numbers of items of other streams that come before it.
+    after: Vec<u64>,
+}
+
+/// The work that a program waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// All of it.
+    All,
+    /// That of a stream so far.
+    Stream(Handle),
+    /// This item, and what comes before it.
+    Item(u64),
+}
+
+/// When work is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// In its turn in a stream.
+    In(Handle),
+    /// In the default stream, and before the function returns.
+    Now,
+}
+
+impl From<Handle> for When {
+    fn from(stream: Handle) -> Self {
+        Self::In(stream)
+    }
+}
+
+/// Queues work, or records it if the stream is being captured.
+pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
+    let when = when.into();
+    let stream = if let When::In(stream) = when { stream } else { 0 };
     let state = state()?;
+    context()?;
     if let Some(capture) = state.capture(stream)? {
         locked(&capture).get_or_insert_default().push(work);
         return Ok(());
     }
-    let done = run(&work, state);
-    if let Err(code) = done
-        && matches!(code.0, 700..=799)
-        && code != Code::LAUNCH_OUT_OF_RESOURCES
-        && code != Code::COOPERATIVE_LAUNCH_TOO_LARGE
-    {
-        // Reported by whatever is called next, as on hardware: the launch itself was queued.
-        context.broken.store(code.0, Ordering::Relaxed);
-        return Ok(());
+    let waits = !state.options.late || matches!(when, When::Now) || state.is_pageable(&work);
+    let number = push(state, stream, work, Vec::new())?;
+    if waits { finish(Wanted::Item(number)) } else { Ok(()) }
+}
+
+/// Queues the recording of an event, and notes where to wait for it.
+pub(crate) fn record(event: &Event, stream: Handle) -> Outcome {
+    *locked(&event.recorded) = None;
+    let state = state()?;
+    let number = push(state, stream, Work::Record(Arc::clone(&event.recorded)), Vec::new())?;
+    *locked(&event.item) = Some(number);
+    if state.options.late { Ok(()) } else { finish(Wanted::Item(number)) }
+}
+
+/// Lets the later work of a stream wait for an item.
+pub(crate) fn wait_for(item: u64, stream: Handle) -> Outcome {
+    let state = state()?;
+    if state.options.late { push(state, stream, Work::Sequence(Vec::new()), vec![item]).map(|_| ()) } else { Ok(()) }
+}
+
+/// Does all the work that the program waits for.
+pub(crate) fn finish(wanted: Wanted) -> Outcome {
+    let state = state()?;
+    // Work that is done at once is done by the thread that queues it, whatever the others do.
+    let _busy = state.options.late.then(|| locked(&BUSY));
+    let done = take(wanted).into_iter().map(|item| item.context.keep(run(&item.work, state)));
+    done.fold(Ok(()), Outcome::and)
+}
+
+/// Appends an item, and returns its number.
+fn push(state: &State, stream: Handle, work: Work, mut after: Vec<u64>) -> Outcome<u64> {
+    let context = context()?;
+    let mut waiting = locked(&WAITING);
+    // The default stream and those that block meet: neither runs beside the other.
+    let apart = |one: Handle, other: Handle| {
+        is_default(one) == is_default(other) || state.is_apart(one) || state.is_apart(other)
+    };
+    let mut seen = BTreeSet::new();
+    let others = waiting.items.iter().rev().filter(|item| !apart(stream, item.stream) && seen.insert(item.stream));
+    after.extend(others.map(|item| item.number));
+    waiting.last += 1;
+    let number = waiting.last;
+    waiting.items.push(Item { number, stream, context, work, after });
+    Ok(number)
+}
+
+/// Takes the wanted items out, with those that come before them.
+fn take(wanted: Wanted) -> Vec<Item> {
+    let mut waiting = locked(&WAITING);
+    let (mut streams, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    match wanted {
+        Wanted::All => return std::mem::take(&mut waiting.items),
+        Wanted::Stream(stream) => streams.insert(stream),
+        Wanted::Item(number) => numbers.insert(number),
+    };
+    let mut taken = Vec::new();
+    for at in (0..waiting.items.len()).rev() {
+        let item = &waiting.items[at];
+        if streams.contains(&item.stream) || numbers.contains(&item.number) {
+            streams.insert(item.stream);
+            numbers.extend(&item.after);
+            taken.push(waiting.items.remove(at));
+        }
     }
-    done
+    taken.reverse();
+    taken
+}
+
+/// Whether this is the default stream, by one of its names.
+fn is_default(stream: Handle) -> bool {
+    BUILT_IN_STREAMS.contains(&stream) && stream != PER_THREAD_STREAM
 }
 
 /// Does the work now.
@@ -43,12 +155,18 @@ fn run(work: &Work, state: &State) -> Outcome {
             unsafe { function(data.0.cast()) };
             Ok(())
         }
+        Work::Free(pointer) => state.free(*pointer),
+        Work::Record(recorded) => {
+            *locked(recorded) = Some(Instant::now());
+            Ok(())
+        }
         Work::Sequence(works) => works.iter().try_for_each(|work| run(work, state)),
     }
 }
 
 fn launch(state: &State, function: &Function, config: &LaunchConfig, args: &[Arg]) -> Outcome {
-    let observed = function.kernel.observe(config, args, &Observe::default());
+    let config = LaunchConfig { asynchrony: state.options.asynchrony, ..*config };
+    let observed = function.kernel.observe(&config, args, &Observe::default());
     state.flush();
     match observed {
         Ok(observation) => {
@@ -122,15 +240,4 @@ fn fill(state: &State, target: Pointer, value: u32, element_bytes: usize, count:
         state.device.write(DevicePtr(target), &element.repeat(count))
     };
     done.map_err(|error| refused(&error))
-}
-
-/// Prints why the device does not take a copy or a fill.
-pub(crate) fn refused(error: &MemoryError) -> Code {
-    say(&error.to_string());
-    match error {
-        MemoryError::OutOfMemory { .. } | MemoryError::HostOutOfMemory { .. } | MemoryError::Limit { .. } => {
-            Code::OUT_OF_MEMORY
-        }
-        _ => Code::INVALID_VALUE,
-    }
 }

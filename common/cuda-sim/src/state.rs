@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use ptx_sim::{Device, DeviceConfig, Fault, FaultKind, LoadError, LoadedModule};
+use ptx_sim::{Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
 use crate::log::Entry;
 use crate::options::Options;
-use crate::work::{FIRST_ADDRESS, Function, Work};
+use crate::work::{FIRST_ADDRESS, Function, Place, Work};
 
 /// Bytes of memory that each simulated GPU says it has.
 pub(crate) const MEMORY: u64 = 16 << 30;
@@ -149,6 +149,49 @@ impl State {
         if BUILT_IN_STREAMS.contains(&handle) { Ok(None) } else { self.streams.get(handle).map(Some) }
     }
 
+    /// The allocation of host memory around an address, and its start.
+    pub(crate) fn host_memory(&self, pointer: Pointer) -> Option<(Pointer, HostMemory)> {
+        let (start, _) = self.device.allocation(DevicePtr(pointer))?;
+        locked(&self.host_memory).get(&start.0).map(|found| (start.0, *found))
+    }
+
+    /// Ends an allocation of host memory of the given kind, at an address in it.
+    pub(crate) fn free_host(&self, pointer: Pointer, kind: HostMemoryKind) -> Outcome {
+        let (start, found) = self.host_memory(pointer).ok_or(Code::INVALID_VALUE)?;
+        if found.kind != kind {
+            return Err(Code::INVALID_VALUE);
+        }
+        locked(&self.host_memory).remove(&start);
+        self.device.free(DevicePtr(start)).map_err(|error| refused(&error))
+    }
+
+    /// Frees memory of the device, or managed memory.
+    pub(crate) fn free(&self, pointer: Pointer) -> Outcome {
+        if locked(&self.graph_memory).contains(&pointer) {
+            return Ok(());
+        }
+        match self.host_memory(pointer) {
+            Some(_) => self.free_host(pointer, HostMemoryKind::Managed),
+            None if pointer == 0 => Ok(()),
+            None => self.device.free(DevicePtr(pointer)).map_err(|error| refused(&error)),
+        }
+    }
+
+    /// Whether a stream's work and that of the default stream do not wait for each other.
+    pub(crate) fn is_apart(&self, stream: Handle) -> bool {
+        const NON_BLOCKING: u32 = 1;
+        self.stream(stream).ok().flatten().is_some_and(|stream| stream.flags & NON_BLOCKING != 0)
+    }
+
+    /// Whether the work is a copy from or to memory of the host that devices do not reach: the driver then waits.
+    pub(crate) fn is_pageable(&self, work: &Work) -> bool {
+        let unknown = |place: &Place| match place {
+            Place::Host(host) => self.host_memory(host.0 as Pointer).is_none(),
+            Place::Device(_) => false,
+        };
+        matches!(work, Work::Copy { to, from, .. } if unknown(to) || unknown(from))
+    }
+
     /// The capture that records the work of a stream, if one does.
     pub(crate) fn capture(&self, stream: Handle) -> Outcome<Option<Capture>> {
         let capture = self.stream(stream)?.and_then(|stream| locked(&stream.capture).clone());
@@ -207,6 +250,17 @@ pub(crate) fn tell_load_error(error: &LoadError) -> Code {
     }
 }
 
+/// Prints why the device does not take a copy or a fill.
+pub(crate) fn refused(error: &MemoryError) -> Code {
+    say(&error.to_string());
+    match error {
+        MemoryError::OutOfMemory { .. } | MemoryError::HostOutOfMemory { .. } | MemoryError::Limit { .. } => {
+            Code::OUT_OF_MEMORY
+        }
+        _ => Code::INVALID_VALUE,
+    }
+}
+
 /// Things that a program knows by a handle.
 #[derive(Debug)]
 pub(crate) struct Handles<T>(Mutex<BTreeMap<Handle, Arc<T>>>);
@@ -256,6 +310,21 @@ impl Context {
     pub(crate) fn new(ordinal: c_int) -> Self {
         Self { ordinal, broken: AtomicI32::new(0), flags: AtomicU32::new(0) }
     }
+
+    /// Keeps an error of a kernel, which is reported by whatever is called next, as on hardware: the launch itself was queued.
+    pub(crate) fn keep(&self, done: Outcome) -> Outcome {
+        match done {
+            Err(code)
+                if matches!(code.0, 700..=799)
+                    && code != Code::LAUNCH_OUT_OF_RESOURCES
+                    && code != Code::COOPERATIVE_LAUNCH_TOO_LARGE =>
+            {
+                self.broken.store(code.0, Ordering::Relaxed);
+                Ok(())
+            }
+            done => done,
+        }
+    }
 }
 
 /// An allocation at one address for the host and all devices.
@@ -300,8 +369,10 @@ pub(crate) struct Stream {
 /// `CUevent`.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// When it was recorded last.
-    pub(crate) recorded: Mutex<Option<Instant>>,
+    /// When it was recorded last; `None` until the stream has come to it.
+    pub(crate) recorded: Arc<Mutex<Option<Instant>>>,
+    /// Number of its last recording among the work of all streams.
+    pub(crate) item: Mutex<Option<u64>>,
     /// The capture that it was recorded in last, if it was one: a stream that waits for it takes part.
     pub(crate) capture: Mutex<Option<Capture>>,
     pub(crate) times: bool,

@@ -1,8 +1,9 @@
 //! Pieces of work that a stream queues: launches, copies, fills, calls of the host.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use ptx_sim::{Arg, Kernel, LaunchConfig};
 
@@ -59,6 +60,10 @@ pub(crate) enum Work {
     Fill { target: Pointer, value: u32, element_bytes: usize, width: usize, rows: usize, pitch: usize },
     /// A call of a function of the program.
     Call { function: unsafe extern "C" fn(*mut c_void), data: Host },
+    /// The end of an allocation.
+    Free(Pointer),
+    /// The recording of an event.
+    Record(Arc<Mutex<Option<Instant>>>),
     /// Other work, in order: a graph in a graph, or nothing.
     Sequence(Vec<Work>),
 }

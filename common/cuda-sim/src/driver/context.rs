@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::abi::{Code, DeviceId, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted};
+use crate::queue::{Wanted, finish};
 use crate::state::{self, Context, context, pop_current, push_current, set_current, state};
 
 /// Limits that can be asked for and set without effect, by `CUlimit`: the stack, printf's buffer, the heap …
@@ -37,6 +38,7 @@ exported! {
     }
 
     fn cuCtxDestroy_v2(handle: Handle) {
+        finish(Wanted::All)?;
         let state = state()?;
         state.contexts.remove(handle).map_err(|_| Code::INVALID_CONTEXT)?;
         state.streams.retain(|stream| stream.context != handle);
@@ -79,6 +81,8 @@ exported! {
     }
 
     fn cuCtxSynchronize() {
+        context()?;
+        finish(Wanted::All)?;
         context().map(|_| ())
     }
 

@@ -6,6 +6,7 @@ use ptx_sim::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
 
 use crate::abi::{Code, DeviceId, Handle, Outcome, device_attribute as attribute};
 use crate::api::{exported, put};
+use crate::queue::{Wanted, finish};
 use crate::state::{Context, MEMORY, MULTIPROCESSORS, state};
 
 /// The simulator is no faster than its host; a clock of 1 GHz, so that what divides by it works.
@@ -185,6 +186,7 @@ exported! {
     }
 
     fn cuDevicePrimaryCtxReset_v2(device: DeviceId) {
+        finish(Wanted::All)?;
         let context: std::sync::Arc<Context> = state()?.contexts.get(state()?.primary(device)?)?;
         context.broken.store(0, std::sync::atomic::Ordering::Relaxed);
         Ok(())

@@ -1,11 +1,11 @@
 //! Events. Their times are those of the simulator on its host, and say nothing of a GPU.
 
 use std::ffi::c_uint;
-use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put};
+use crate::queue::{self, Wanted, finish};
 use crate::state::{Event, context, locked, state};
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -17,10 +17,18 @@ fn record(event: Handle, stream: Handle) -> Outcome {
     let event = state.events.get(event)?;
     let capture = state.capture(stream)?;
     if capture.is_none() {
-        *locked(&event.recorded) = Some(Instant::now());
+        queue::record(&event, stream)?;
     }
     *locked(&event.capture) = capture;
     Ok(())
+}
+
+/// Waits for the last recording of an event.
+fn wait(event: Handle) -> Outcome {
+    context()?;
+    let item = *locked(&state()?.events.get(event)?.item);
+    item.map_or(Ok(()), |item| finish(Wanted::Item(item)))?;
+    context().map(|_| ())
 }
 
 /// # Safety
@@ -29,7 +37,8 @@ unsafe fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Outcome
     let state = state()?;
     let recorded = |event: Handle| {
         let event = state.events.get(event)?;
-        if event.times { locked(&event.recorded).ok_or(Code::INVALID_HANDLE) } else { Err(Code::INVALID_HANDLE) }
+        let missing = if locked(&event.item).is_some() { Code::NOT_READY } else { Code::INVALID_HANDLE };
+        if event.times { locked(&event.recorded).ok_or(missing) } else { Err(Code::INVALID_HANDLE) }
     };
     let (start, end) = (recorded(start)?, recorded(end)?);
     let forward =
@@ -42,7 +51,8 @@ exported! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint) {
         context()?;
         let created = Event {
-            recorded: Mutex::default(),
+            recorded: Arc::default(),
+            item: Mutex::default(),
             capture: Mutex::default(),
             times: flags & WITHOUT_TIMES == 0,
         };
@@ -63,13 +73,11 @@ exported! {
     }
 
     fn cuEventSynchronize(event: Handle) {
-        context()?;
-        state()?.events.get(event).map(|_| ())
+        wait(event)
     }
 
     fn cuEventQuery(event: Handle) {
-        context()?;
-        state()?.events.get(event).map(|_| ())
+        wait(event)
     }
 
     fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) {

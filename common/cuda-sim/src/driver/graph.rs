@@ -117,7 +117,7 @@ fn type_of(work: &Work) -> c_int {
         Work::Fill { .. } => node_type::MEMSET,
         Work::Call { .. } => node_type::HOST,
         Work::Sequence(works) if works.is_empty() => node_type::EMPTY,
-        Work::Sequence(_) => node_type::GRAPH,
+        Work::Sequence(_) | Work::Free(_) | Work::Record(_) => node_type::GRAPH,
     }
 }
 
@@ -274,6 +274,17 @@ exported! {
         unsafe { add(added, graph, dependencies, count, of_node(params)?) }
     }
 
+    fn cuGraphAddKernelNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        params: *const KernelNode,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, of_node(params)?) }
+    }
+
     fn cuGraphAddMemcpyNode(
         added: *mut Handle,
         graph: Handle,
@@ -325,6 +336,11 @@ exported! {
         unsafe { add(added, graph, dependencies, count, graph_work(child)?) }
     }
 
+    fn cuGraphKernelNodeSetParams(node: Handle, params: *const KernelNode) {
+        // SAFETY: as the caller promises.
+        set(node, unsafe { of_node(params)? })
+    }
+
     fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode) {
         // SAFETY: as the caller promises.
         set(node, unsafe { of_node(params)? })
@@ -343,6 +359,11 @@ exported! {
     fn cuGraphHostNodeSetParams(node: Handle, params: *const HostNode) {
         // SAFETY: as the caller promises.
         set(node, unsafe { call_work(params)? })
+    }
+
+    fn cuGraphExecKernelNodeSetParams(executable: Handle, node: Handle, params: *const KernelNode) {
+        // SAFETY: as the caller promises.
+        set_in(executable, node, unsafe { of_node(params)? })
     }
 
     fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, params: *const KernelNode) {

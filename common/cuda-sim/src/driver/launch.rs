@@ -111,11 +111,14 @@ pub(crate) fn apply(attributes: &[LaunchAttribute], config: &mut LaunchConfig) {
 /// # Safety
 /// `node` is null or as `cuGraphAddKernelNode` takes it.
 pub(crate) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
-    // SAFETY: as the caller promises.
-    let node = unsafe { node.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-    let function = if node.function == 0 { node.kernel } else { node.function };
-    // SAFETY: as the caller promises.
-    unsafe { Launch::new(function, node.grid, node.block, node.shared_bytes)?.work(node.params, node.extra) }
+    if node.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: as the caller promises; a node of the first version has no kernel, and a function.
+    unsafe {
+        let function = if (*node).function == 0 { (*node).kernel } else { (*node).function };
+        Launch::new(function, (*node).grid, (*node).block, (*node).shared_bytes)?.work((*node).params, (*node).extra)
+    }
 }
 
 pub(crate) fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {

@@ -6,8 +6,8 @@ use ptx_sim::DevicePtr;
 
 use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted};
-use crate::queue::{refused, submit};
-use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, state};
+use crate::queue::{Wanted, When, finish, submit};
+use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, refused, state};
 use crate::work::{Place, Work};
 
 /// The default memory pool of a device, as a handle.
@@ -35,18 +35,11 @@ pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
     if state()?.capture(stream)?.is_some() { allocate_for_graph(bytes) } else { allocate(bytes) }
 }
 
-/// Frees memory of the device, or managed memory.
-pub(crate) fn free(pointer: Pointer) -> Outcome {
+/// Frees memory of the device, or managed memory, once all work is done.
+fn free(pointer: Pointer) -> Outcome {
     context()?;
-    let state = state()?;
-    if locked(&state.graph_memory).contains(&pointer) {
-        return Ok(());
-    }
-    match host_memory(pointer) {
-        Some(_) => free_host(pointer, HostMemoryKind::Managed),
-        None if pointer == 0 => Ok(()),
-        None => state.device.free(DevicePtr(pointer)).map_err(|error| refused(&error)),
-    }
+    finish(Wanted::All)?;
+    state()?.free(pointer)
 }
 
 /// Memory at one address for the host and all devices.
@@ -75,7 +68,7 @@ unsafe fn register(memory: *mut c_void, bytes: usize, flags: c_uint) -> Outcome 
     if bytes == 0 || memory.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    if host_memory(memory as Pointer).is_some() {
+    if state.host_memory(memory as Pointer).is_some() {
         return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
     }
     let label = format!("registered memory of {bytes} bytes");
@@ -86,28 +79,16 @@ unsafe fn register(memory: *mut c_void, bytes: usize, flags: c_uint) -> Outcome 
     Ok(())
 }
 
-/// Ends an allocation of the given kind, at an address in it.
+/// Ends an allocation of host memory, once all work is done.
 fn free_host(pointer: Pointer, kind: HostMemoryKind) -> Outcome {
-    let state = state()?;
-    let (start, found) = host_memory(pointer).ok_or(Code::INVALID_VALUE)?;
-    if found.kind != kind {
-        return Err(Code::INVALID_VALUE);
-    }
-    locked(&state.host_memory).remove(&start);
-    state.device.free(DevicePtr(start)).map_err(|error| refused(&error))
-}
-
-/// The allocation of host memory around an address, and its start.
-pub(crate) fn host_memory(pointer: Pointer) -> Option<(Pointer, HostMemory)> {
-    let state = state().ok()?;
-    let (start, _) = state.device.allocation(DevicePtr(pointer))?;
-    locked(&state.host_memory).get(&start.0).map(|found| (start.0, *found))
+    finish(Wanted::All)?;
+    state()?.free_host(pointer, kind)
 }
 
 /// Address at which devices reach host memory: the host's own.
 fn device_pointer(pointer: *mut c_void) -> Outcome<Pointer> {
     context()?;
-    host_memory(pointer as Pointer).map(|_| pointer as Pointer).ok_or(Code::INVALID_VALUE)
+    state()?.host_memory(pointer as Pointer).map(|_| pointer as Pointer).ok_or(Code::INVALID_VALUE)
 }
 
 /// A side of a two- or three-dimensional copy, at its first byte.
@@ -160,7 +141,7 @@ struct Side2d {
 
 /// # Safety
 /// `copy` is null or valid.
-unsafe fn copy_2d(copy: *const Copy2d, stream: Handle) -> Outcome {
+unsafe fn copy_2d(copy: *const Copy2d, when: impl Into<When>) -> Outcome {
     // SAFETY: as the caller promises.
     let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
     let place = |side: &Side2d| {
@@ -181,11 +162,11 @@ unsafe fn copy_2d(copy: *const Copy2d, stream: Handle) -> Outcome {
         to_pitch: pitch(&copy.to),
         from_pitch: pitch(&copy.from),
     };
-    submit(stream, work)
+    submit(when, work)
 }
 
-fn copy(to: Place, from: Place, bytes: usize, stream: Handle) -> Outcome {
-    submit(stream, Work::copy(to, from, bytes))
+fn copy(to: Place, from: Place, bytes: usize, when: impl Into<When>) -> Outcome {
+    submit(when, Work::copy(to, from, bytes))
 }
 
 fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize, stream: Handle) -> Outcome {
@@ -236,7 +217,8 @@ exported! {
     }
 
     fn cuMemFreeAsync(pointer: Pointer, stream: Handle) {
-        if state()?.capture(stream)?.is_some() { submit(stream, Work::Sequence(Vec::new())) } else { free(pointer) }
+        context()?;
+        if state()?.capture(stream)?.is_some() { submit(stream, Work::Sequence(Vec::new())) } else { submit(stream, Work::Free(pointer)) }
     }
 
     fn cuMemGetAddressRange_v2(base: *mut Pointer, bytes: *mut usize, pointer: Pointer) {
@@ -276,7 +258,7 @@ exported! {
 
     fn cuMemHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) {
         context()?;
-        let (_, found) = host_memory(pointer as Pointer).ok_or(Code::INVALID_VALUE)?;
+        let (_, found) = state()?.host_memory(pointer as Pointer).ok_or(Code::INVALID_VALUE)?;
         // SAFETY: a place of the caller's.
         unsafe { put(flags, found.flags) }
     }
@@ -294,7 +276,7 @@ exported! {
     fn cuPointerGetAttribute(value: *mut c_void, attribute: c_int, pointer: Pointer) {
         let state = state()?;
         state.device.allocation(DevicePtr(pointer)).ok_or(Code::INVALID_VALUE)?;
-        let host = host_memory(pointer).map(|(_, found)| found.kind);
+        let host = state.host_memory(pointer).map(|(_, found)| found.kind);
         // SAFETY: the caller's place has the attribute's type.
         unsafe {
             match attribute {
@@ -321,7 +303,7 @@ exported! {
     }
 
     fn cuMemcpy(to: Pointer, from: Pointer, bytes: usize) {
-        copy(Place::of(to), Place::of(from), bytes, 0)
+        copy(Place::of(to), Place::of(from), bytes, When::Now)
     }
 
     fn cuMemcpyAsync(to: Pointer, from: Pointer, bytes: usize, stream: Handle) {
@@ -329,7 +311,7 @@ exported! {
     }
 
     fn cuMemcpyHtoD_v2(to: Pointer, from: *const c_void, bytes: usize) {
-        copy(Place::Device(to), Place::host(from), bytes, 0)
+        copy(Place::Device(to), Place::host(from), bytes, When::Now)
     }
 
     fn cuMemcpyHtoDAsync_v2(to: Pointer, from: *const c_void, bytes: usize, stream: Handle) {
@@ -337,7 +319,7 @@ exported! {
     }
 
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: Pointer, bytes: usize) {
-        copy(Place::host(to), Place::Device(from), bytes, 0)
+        copy(Place::host(to), Place::Device(from), bytes, When::Now)
     }
 
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Pointer, bytes: usize, stream: Handle) {
@@ -369,12 +351,12 @@ exported! {
 
     fn cuMemcpy2D_v2(copy: *const Copy2d) {
         // SAFETY: as the caller promises.
-        unsafe { copy_2d(copy, 0) }
+        unsafe { copy_2d(copy, When::Now) }
     }
 
     fn cuMemcpy2DUnaligned_v2(copy: *const Copy2d) {
         // SAFETY: as the caller promises.
-        unsafe { copy_2d(copy, 0) }
+        unsafe { copy_2d(copy, When::Now) }
     }
 
     fn cuMemcpy2DAsync_v2(copy: *const Copy2d, stream: Handle) {
@@ -385,7 +367,7 @@ exported! {
     fn cuMemcpy3D_v2(copy: *const Copy3d) {
         // SAFETY: as the caller promises.
         let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-        planes(copy)?.into_iter().try_for_each(|plane| submit(0, plane))
+        planes(copy)?.into_iter().try_for_each(|plane| submit(When::Now, plane))
     }
 
     fn cuMemcpy3DAsync_v2(copy: *const Copy3d, stream: Handle) {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::abi::{Code, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{ptx_at, ptx_in};
+use crate::queue::{Wanted, finish};
 use crate::state::{Module, context, locked, state, tell_load_error};
 use crate::work::Function;
 
@@ -91,6 +92,7 @@ pub(crate) fn function(module: Handle, name: &str) -> Outcome<Handle> {
 }
 
 pub(crate) fn unload(module: Handle) -> Outcome {
+    finish(Wanted::All)?;
     let state = state()?;
     let unloaded = state.modules.remove(module)?;
     let functions: BTreeMap<String, Handle> = std::mem::take(&mut locked(&unloaded.functions));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted};
+use crate::queue::{Wanted, finish, wait_for};
 use crate::state::{self, Graph, Stream, context, locked, state};
 
 /// `CUstreamCaptureStatus`.
@@ -17,10 +18,12 @@ fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
     Ok(state()?.streams.add(Stream { context, flags, priority, capture: Mutex::default() }))
 }
 
-/// The status of a stream, which has done all its work.
-fn idle(stream: Handle) -> Outcome {
+/// Waits for the work of a stream so far.
+fn wait(stream: Handle) -> Outcome {
     context()?;
-    state()?.stream(stream).map(|_| ())
+    state()?.stream(stream)?;
+    finish(Wanted::Stream(stream))?;
+    context().map(|_| ())
 }
 
 fn status(stream: Handle) -> Outcome<c_int> {
@@ -39,15 +42,16 @@ exported! {
     }
 
     fn cuStreamDestroy_v2(stream: Handle) {
+        finish(Wanted::Stream(stream))?;
         state()?.streams.remove(stream).map(|_| ())
     }
 
     fn cuStreamSynchronize(stream: Handle) {
-        idle(stream)
+        wait(stream)
     }
 
     fn cuStreamQuery(stream: Handle) {
-        idle(stream)
+        wait(stream)
     }
 
     fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
@@ -58,8 +62,10 @@ exported! {
         if let Some(capture) = capture {
             let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
             *locked(&stream.capture) = Some(capture);
+            return Ok(());
         }
-        Ok(())
+        let item = *locked(&event.item);
+        item.map_or(Ok(()), |item| wait_for(item, stream))
     }
 
     fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
@@ -87,7 +93,7 @@ exported! {
         data: *mut c_void,
         _flags: c_uint,
     ) {
-        idle(stream)?;
+        wait(stream)?;
         if status(stream)? == CAPTURING {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
@@ -97,7 +103,7 @@ exported! {
     }
 
     fn cuStreamAttachMemAsync(stream: Handle, _pointer: u64, _bytes: usize, _flags: c_uint) {
-        idle(stream)
+        wait(stream)
     }
 
     fn cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) {

@@ -7,8 +7,8 @@ use super::{current_device, outcome, runtime, same_as_driver};
 use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer, memory_type};
 use crate::api::put;
 use crate::driver::memory::*;
-use crate::queue::submit;
-use crate::state::HostMemoryKind;
+use crate::queue::{When, submit};
+use crate::state::{HostMemoryKind, state};
 use crate::work::{FIRST_ADDRESS, Place, Work};
 
 /// `cudaMemcpyKind`
@@ -197,10 +197,11 @@ pub(super) unsafe fn driver_form(params: *const Params3d) -> Outcome<Copy3d> {
 
 /// # Safety
 /// `params` is null or valid.
-unsafe fn copy_3d(params: *const Params3d, stream: Handle) -> Outcome {
+unsafe fn copy_3d(params: *const Params3d, when: impl Into<When>) -> Outcome {
     // SAFETY: as the caller promises.
     let planes = planes(&unsafe { driver_form(params)? })?;
-    planes.into_iter().try_for_each(|plane| submit(stream, plane))
+    let when = when.into();
+    planes.into_iter().try_for_each(|plane| submit(when, plane))
 }
 
 /// # Safety
@@ -254,7 +255,7 @@ runtime! {
     }
 
     fn cudaMemcpy(to: Pointer, from: Pointer, bytes: usize, kind: c_int) also cudaMemcpy_ptds {
-        submit(0, run(to, from, bytes, kind)?)
+        submit(When::Now, run(to, from, bytes, kind)?)
     }
 
     fn cudaMemcpyAsync(to: Pointer, from: Pointer, bytes: usize, kind: c_int, stream: Handle) also cudaMemcpyAsync_ptsz {
@@ -285,7 +286,7 @@ runtime! {
         height: usize,
         kind: c_int,
     ) also cudaMemcpy2D_ptds {
-        submit(0, rows((to, to_pitch), (from, from_pitch), width, height, kind)?)
+        submit(When::Now, rows((to, to_pitch), (from, from_pitch), width, height, kind)?)
     }
 
     fn cudaMemcpy2DAsync(
@@ -303,7 +304,7 @@ runtime! {
 
     fn cudaMemcpy3D(params: *const Params3d) also cudaMemcpy3D_ptds {
         // SAFETY: as the caller promises.
-        unsafe { copy_3d(params, 0) }
+        unsafe { copy_3d(params, When::Now) }
     }
 
     fn cudaMemcpy3DAsync(params: *const Params3d, stream: Handle) also cudaMemcpy3DAsync_ptsz {
@@ -328,7 +329,7 @@ runtime! {
         offset: usize,
         kind: c_int,
     ) also cudaMemcpyToSymbol_ptds {
-        submit(0, to_symbol(symbol, from, bytes, offset, kind)?)
+        submit(When::Now, to_symbol(symbol, from, bytes, offset, kind)?)
     }
 
     fn cudaMemcpyToSymbolAsync(
@@ -349,7 +350,7 @@ runtime! {
         offset: usize,
         kind: c_int,
     ) also cudaMemcpyFromSymbol_ptds {
-        submit(0, from_symbol(to, symbol, bytes, offset, kind)?)
+        submit(When::Now, from_symbol(to, symbol, bytes, offset, kind)?)
     }
 
     fn cudaMemcpyFromSymbolAsync(
@@ -396,7 +397,7 @@ runtime! {
 
     fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, pointer: Pointer) {
         let live = crate::state::state()?.device.allocation(ptx_sim::DevicePtr(pointer)).is_some();
-        let memory_type = match host_memory(pointer).map(|(_, found)| found.kind) {
+        let memory_type = match state()?.host_memory(pointer).map(|(_, found)| found.kind) {
             Some(HostMemoryKind::Managed) => MANAGED,
             Some(_) => HOST,
             None if live => DEVICE,

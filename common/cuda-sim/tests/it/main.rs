@@ -70,6 +70,22 @@ fn machine_code_alone_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn late_streams_show_what_a_program_did_not_wait_for() {
+    for (option, early, times, beside) in
+        [("--devices=1", 2, "known", 4), ("--late", 0, "cuEventElapsedTime failed with 600", 2)]
+    {
+        let mut run = Command::cargo_bin("cuda-sim").unwrap();
+        let Output { status, stdout, stderr } = run.arg(option).arg(example("streams")).output().unwrap();
+        assert!(status.success(), "{option}: {}", text(&stderr));
+        let expected = format!(
+            "read at once: {early}, after waiting: 2\ntimes at once: {times}\nbeside the kernel: {beside}, after it: 4\n\
+             behind a stream that blocks: 8\n"
+        );
+        assert_eq!(text(&stdout), expected, "{option}");
+    }
+}
+
+#[test]
 fn what_kernels_print_is_printed() {
     let Output { status, stdout, .. } = run(&[], "greet");
     assert!(status.success());
