@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use cuda_sim::log::{Entry, summary};
+use cuda_sim::log::{Log, summary};
 use cuda_sim::options::{Options, VARIABLE};
 
 /// Run a CUDA program without a GPU
@@ -54,8 +54,10 @@ fn library() -> Result<PathBuf> {
     let own = env::current_exe().context("where this program lies")?;
     let folder = own.parent().unwrap_or(Path::new("."));
     let places = [folder.join(&name), folder.join("deps").join(&name)];
-    match places.iter().find(|place| place.is_file()) {
-        Some(found) => Ok(found.clone()),
+    // Tests leave a newer one in the second.
+    let built = |place: &PathBuf| place.metadata().and_then(|found| found.modified()).ok();
+    match places.into_iter().filter(|place| place.is_file()).max_by_key(built) {
+        Some(found) => Ok(found),
         None => bail!("{name} is not beside {}: build it with `cargo build -p cuda-sim`", own.display()),
     }
 }
@@ -107,10 +109,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
         .status()
         .with_context(|| program.to_string_lossy().into_owned())?;
 
-    let entries = Entry::read_all(&log).with_context(|| log.display().to_string())?;
-    eprintln!("cuda-sim: {}", summary(&entries));
+    let log = Log::read(&log).with_context(|| log.display().to_string())?;
+    if options.profile {
+        eprintln!("{}", log.kernels());
+    }
+    eprintln!("cuda-sim: {}", summary(&log.findings));
     Ok(match status.code() {
-        Some(0) if entries.is_empty() => ExitCode::SUCCESS,
+        Some(0) if log.findings.is_empty() => ExitCode::SUCCESS,
         Some(0) => ExitCode::from(cli.error_exitcode),
         Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         None => {

@@ -18,6 +18,9 @@ pub struct Options {
     /// Sanitise to the letter of the PTX memory model
     #[arg(long)]
     pub strict: bool,
+    /// Count what each kernel asks of the hardware
+    #[arg(long)]
+    pub profile: bool,
     /// Do the work of streams as late as CUDA allows, when the program waits for it: a missing wait shows in its values
     #[arg(long)]
     pub late: bool,
@@ -30,7 +33,7 @@ pub struct Options {
     /// Compute capability of the simulated GPUs
     #[arg(long, value_name = "X.Y", default_value = "9.0")]
     pub compute: Compute,
-    /// File that findings are written to, a JSON object per line
+    /// File that findings and profiles are written to, a JSON object per line
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
 }
@@ -58,9 +61,10 @@ impl Options {
     #[must_use]
     pub fn to_environment(&self) -> OsString {
         let mut words: Vec<OsString> = Vec::new();
-        let Options { sanitize, strict, late, asynchrony, devices, compute, log } = self;
+        let Options { sanitize, strict, profile, late, asynchrony, devices, compute, log } = self;
         words.extend(sanitize.then(|| "--sanitize".into()));
         words.extend(strict.then(|| "--strict".into()));
+        words.extend(profile.then(|| "--profile".into()));
         words.extend(late.then(|| "--late".into()));
         words.push(format!("--async={asynchrony}").into());
         words.push(format!("--devices={devices}").into());
@@ -120,6 +124,7 @@ mod tests {
         let log = Some(PathBuf::from("/a folder/log"));
         let options = Options {
             sanitize: true,
+            profile: true,
             late: true,
             asynchrony: Asynchrony::Seeded(7),
             devices: 3,

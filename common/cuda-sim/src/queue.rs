@@ -7,6 +7,7 @@ use std::time::Instant;
 use ptx_sim::{Arg, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observe};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
+use crate::log::Line;
 use crate::state::{Context, Event, State, code_of, context, locked, refused, say, state};
 use crate::work::{Function, Host, Place, Work};
 
@@ -166,11 +167,13 @@ fn run(work: &Work, state: &State) -> Outcome {
 
 fn launch(state: &State, function: &Function, config: &LaunchConfig, args: &[Arg]) -> Outcome {
     let config = LaunchConfig { asynchrony: state.options.asynchrony, ..*config };
-    let observed = function.kernel.observe(&config, args, &Observe::default());
+    let observed =
+        function.kernel.observe(&config, args, &Observe { profile: state.options.profile, ..Observe::default() });
     state.flush();
     match observed {
         Ok(observation) => {
             state.tell(&observation.findings);
+            observation.profile.iter().for_each(|profile| state.log(&Line::Launch(profile.into())));
             Ok(())
         }
         Err(LaunchError::Fault(fault)) => {

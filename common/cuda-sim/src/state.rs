@@ -11,7 +11,7 @@ use std::time::Instant;
 use ptx_sim::{Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
-use crate::log::Entry;
+use crate::log::Line;
 use crate::options::Options;
 use crate::work::{FIRST_ADDRESS, Function, Place, Work};
 
@@ -208,11 +208,16 @@ impl State {
                 continue;
             }
             let _ = writeln!(std::io::stderr(), "{}", fault.render_from(&roots, colour).trim_end());
-            if let Some(log) = &self.options.log
-                && let Err(error) = Entry::from(fault).append(log)
-            {
-                say(&format!("{}: {error}", log.display()));
-            }
+            self.log(&Line::Finding(fault.into()));
+        }
+    }
+
+    /// Appends a line to the log, if there is one.
+    pub(crate) fn log(&self, line: &Line) {
+        if let Some(log) = &self.options.log
+            && let Err(error) = line.append(log)
+        {
+            say(&format!("{}: {error}", log.display()));
         }
     }
 

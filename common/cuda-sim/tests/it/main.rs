@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use assert_cmd::Command;
-use cuda_sim::log::Entry;
+use cuda_sim::log::Log;
 
 #[cfg(target_os = "linux")]
 mod nvcc;
@@ -70,6 +70,17 @@ fn machine_code_alone_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_profile_has_a_row_for_each_kernel() {
+    let Output { status, stderr, .. } = run(&["--profile"], "add");
+    let stderr = text(&stderr);
+    assert!(status.success(), "{stderr}");
+    let row = stderr.lines().find(|line| line.contains("add")).unwrap();
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    // 2 buffers of 64 floats are read, one is written, all in order.
+    assert_eq!((cells[2], &cells[5..9], cells[9]), ("1", ["512", "1.00", "256", "1.00"].as_slice(), "-"), "{stderr}");
+}
+
+#[test]
 fn late_streams_show_what_a_program_did_not_wait_for() {
     for (option, early, times, beside) in
         [("--devices=1", 2, "known", 4), ("--late", 0, "cuEventElapsedTime failed with 600", 2)]
@@ -103,8 +114,8 @@ fn a_race_fails_the_run_only_if_it_is_looked_for() {
     let stderr = text(&stderr);
     assert_eq!(status.code(), Some(7), "{stderr}");
     assert!(stderr.contains("error[shared-race]: kernel `reverse_race`"), "{stderr}");
-    let entries = Entry::read_all(&log).unwrap();
-    let found: Vec<_> = entries.iter().map(|entry| (entry.kind.as_str(), entry.file.as_str(), entry.line)).collect();
+    let Log { findings, .. } = Log::read(&log).unwrap();
+    let found: Vec<_> = findings.iter().map(|entry| (entry.kind.as_str(), entry.file.as_str(), entry.line)).collect();
     // The write passes the read of the lane on the other side, and that lane may read before its value is there.
     let expected =
         [("shared-race", "client.cu", 14), ("shared-race", "client.cu", 15), ("uninitialised-read", "client.cu", 15)];
