@@ -428,14 +428,15 @@ same_as_driver! {
         also cudaMallocFromPoolAsync_ptsz = cuMemAllocFromPoolAsync;
     fn cudaFreeAsync(pointer: Pointer, stream: Handle) also cudaFreeAsync_ptsz = cuMemFreeAsync;
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = cuMemGetInfo_v2;
-    fn cudaMemAdvise(pointer: Pointer, bytes: usize, advice: c_int, location: u64) = cuMemAdvise_v2;
+    fn cudaMemAdvise(pointer: Pointer, bytes: usize, advice: c_int, location: u64) also cudaMemAdvise_v2 =
+        cuMemAdvise_v2;
     fn cudaMemPrefetchAsync(
         pointer: Pointer,
         bytes: usize,
         location: u64,
         flags: c_uint,
         stream: Handle,
-    ) also cudaMemPrefetchAsync_ptsz = cuMemPrefetchAsync_v2;
+    ) also cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2;
     fn cudaMemPoolSetAccess(pool: Handle, map: *const c_void, count: usize) = cuMemPoolSetAccess;
     fn cudaMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) = cuMemPoolSetAttribute;
     fn cudaMemPoolTrimTo(pool: Handle, bytes: usize) = cuMemPoolTrimTo;

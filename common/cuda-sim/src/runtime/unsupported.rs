@@ -1,4 +1,5 @@
-//! Functions of `libcudart.so.13` that the simulator does not have: programs that link them load, and are told when they call one.
+//! Functions of `libcudart.so.12` and `libcudart.so.13` that the simulator does not have: programs that link them
+//! load, and are told when they call one.
 
 crate::api::unsupported! {
     __cudaGetProcAddress
@@ -113,6 +114,7 @@ crate::api::unsupported! {
     cudaIpcGetMemHandle
     cudaIpcOpenEventHandle
     cudaIpcOpenMemHandle
+    cudaLaunchCooperativeKernelMultiDevice
     cudaLibraryEnumerateKernels
     cudaLibraryGetKernelCount
     cudaLibraryGetUnifiedFunction
@@ -170,14 +172,25 @@ crate::api::unsupported! {
     cudaMemcpyToArray_ptds
     cudaMipmappedArrayGetMemoryRequirements
     cudaMipmappedArrayGetSparseProperties
+    cudaSetDoubleForDevice
+    cudaSetDoubleForHost
     cudaSignalExternalSemaphoresAsync
     cudaSignalExternalSemaphoresAsync_ptsz
+    cudaSignalExternalSemaphoresAsync_v2
+    cudaSignalExternalSemaphoresAsync_v2_ptsz
     cudaStreamBeginCaptureToGraph
     cudaStreamBeginCaptureToGraph_ptsz
     cudaStreamGetAttribute
     cudaStreamGetAttribute_ptsz
     cudaStreamUpdateCaptureDependencies
     cudaStreamUpdateCaptureDependencies_ptsz
+    cudaStreamUpdateCaptureDependencies_v2
+    cudaStreamUpdateCaptureDependencies_v2_ptsz
+    cudaThreadExit
+    cudaThreadGetCacheConfig
+    cudaThreadGetLimit
+    cudaThreadSetCacheConfig
+    cudaThreadSetLimit
     cudaUserObjectCreate
     cudaUserObjectRelease
     cudaUserObjectRetain
@@ -185,4 +198,6 @@ crate::api::unsupported! {
     cudaVDPAUSetVDPAUDevice
     cudaWaitExternalSemaphoresAsync
     cudaWaitExternalSemaphoresAsync_ptsz
+    cudaWaitExternalSemaphoresAsync_v2
+    cudaWaitExternalSemaphoresAsync_v2_ptsz
 }
