@@ -12,6 +12,7 @@
 //! | `api` | the frame around each function: result codes, panics, the table of names |
 //! | `image` | PTX in what programs load: text, fat binaries, links |
 //! | `state` | the devices of this process, and the handles that programs hold |
+//! | `array` | arrays, textures and surfaces |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
 //! | `queue` | doing that work, or recording it |
 //! | `driver` | the driver API's functions, by the chapters of its manual |
@@ -25,6 +26,7 @@
 
 mod abi;
 mod api;
+mod array;
 mod driver;
 mod image;
 pub mod log;

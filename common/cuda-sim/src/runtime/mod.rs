@@ -6,6 +6,7 @@
 //! Each function is a thin layer on the driver API's, as it is in NVIDIA's own library. What is added: the primary context of a
 //! thread's device becomes current by itself, symbols of the host stand for kernels and variables, and errors are remembered.
 
+mod array;
 mod device;
 mod error;
 mod event;
