@@ -1,4 +1,5 @@
-//! The CUDA driver API over [`ptx_sim`]: a library that programs load as `libcuda.so.1`, on a machine without a GPU.
+//! The CUDA driver API and runtime API over [`ptx_sim`]: a library that programs load as `libcuda.so.1` and as `libcudart.so.13`, on a
+//! machine without a GPU.
 //!
 //! ```console
 //! cargo run -p cuda-sim -- --sanitize ./program arguments
@@ -12,19 +13,22 @@
 //! | `api` | the frame around each function: result codes, panics, the table of names |
 //! | `image` | PTX in what programs load: text, fat binaries, links |
 //! | `state` | the devices of this process, and the handles that programs hold |
+//! | `array` | arrays, textures and surfaces |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
 //! | `queue` | doing that work, or recording it |
 //! | `driver` | the driver API's functions, by the chapters of its manual |
 //! | `runtime` | the runtime API's functions over those, by the chapters of its manual |
 //!
 //! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. Device memory has
-//! addresses that the host never maps, so a pointer of the wrong side is an error here as it is there.
+//! addresses that the host never maps, so a pointer of the wrong side is an error here as it is there; memory that both sides use has
+//! one address for both.
 
 // Each function's contract is the manual's: valid pointers where it asks for them.
 #![allow(clippy::missing_safety_doc)]
 
 mod abi;
 mod api;
+mod array;
 mod driver;
 mod image;
 pub mod log;

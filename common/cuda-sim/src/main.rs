@@ -53,8 +53,8 @@ fn library() -> Result<PathBuf> {
     let name = format!("{}cuda_sim{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
     let own = env::current_exe().context("where this program lies")?;
     let folder = own.parent().unwrap_or(Path::new("."));
+    // `cargo build` copies it up from `deps`, `cargo test` does not: the newer one is meant.
     let places = [folder.join(&name), folder.join("deps").join(&name)];
-    // Tests leave a newer one in the second.
     let built = |place: &PathBuf| place.metadata().and_then(|found| found.modified()).ok();
     match places.into_iter().filter(|place| place.is_file()).max_by_key(built) {
         Some(found) => Ok(found),
@@ -62,7 +62,7 @@ fn library() -> Result<PathBuf> {
     }
 }
 
-/// Further names of the library. It is one file under each, which is loaded once.
+/// Further names of the library: links to one file, which is loaded once. On Windows each is a library with a state of its own.
 const OTHER_LIBRARIES: &[&str] = if cfg!(windows) {
     &["cudart64_13.dll"]
 } else if cfg!(target_os = "macos") {

@@ -11,6 +11,7 @@ use std::time::Instant;
 use ptx_sim::{Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
+use crate::array::Array;
 use crate::log::Line;
 use crate::options::Options;
 use crate::work::{FIRST_ADDRESS, Function, Place, Work};
@@ -33,6 +34,7 @@ pub(crate) struct State {
     pub(crate) events: Handles<Event>,
     pub(crate) graphs: Handles<Graph>,
     pub(crate) links: Handles<Link>,
+    pub(crate) arrays: Handles<Array>,
     /// Allocations that the host reaches too, by the address at which they begin.
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
     /// Allocations of graphs, which stay for the next launch when they are freed.
@@ -131,6 +133,7 @@ impl State {
             events: Handles::default(),
             graphs: Handles::default(),
             links: Handles::default(),
+            arrays: Handles::default(),
             host_memory: Mutex::default(),
             graph_memory: Mutex::default(),
             primary,

@@ -76,8 +76,8 @@ exported! {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             say(
-                "the program asks for tables of the driver that NVIDIA does not document, as `libcudart_static.a` does; if it ends \
-                 now, build it with the driver API instead",
+                "the program asks for tables of the driver that NVIDIA does not document, as its runtime in `libcudart_static.a` \
+                 and in cuBLAS does; if it ends now, link it with `nvcc -cudart shared`",
             );
         });
         Err(Code::NOT_SUPPORTED)

@@ -25,18 +25,23 @@ const PROPERTIES: [i32; 111] = [
 /// Attributes whose properties have the type `size_t`; all others are an `int`.
 const SIZES: [i32; 9] = [8, 11, 9, 14, 51, 30, 81, 97, 111];
 
-/// Bytes of `cudaDeviceProp`.
-const PROPERTIES_BYTES: usize = 1008;
+/// Attributes that CUDA 12 has in the structure too, and the ones that each follows.
+const ONLY_IN_12: [(i32, i32); 8] = [(7, 13), (51, 15), (16, 17), (19, 20), (77, 69), (41, 36), (86, 87), (95, 96)];
+
+/// Bytes of `cudaDeviceProp` of CUDA 13 and of CUDA 12.
+const BYTES_13: usize = 1008;
+const BYTES_12: usize = 1032;
 
 /// A device's properties, as the bytes of `cudaDeviceProp`.
-fn properties(device: DeviceId) -> Outcome<[u8; PROPERTIES_BYTES]> {
-    let mut bytes = Vec::with_capacity(PROPERTIES_BYTES);
+fn properties<const BYTES: usize>(device: DeviceId) -> Outcome<[u8; BYTES]> {
+    let mut bytes = Vec::with_capacity(BYTES);
     bytes.extend(name(device)?.bytes());
     bytes.resize(256, 0);
     bytes.extend(uuid(device));
     bytes.resize(288, 0); // `luid` and its mask, which only Windows has
     bytes.extend(MEMORY.to_le_bytes());
-    for id in PROPERTIES {
+    let added = |id| ONLY_IN_12.into_iter().filter(move |(before, _)| BYTES == BYTES_12 && *before == id);
+    for id in PROPERTIES.into_iter().flat_map(|id| [id].into_iter().chain(added(id).map(|(_, added)| added))) {
         let value = value_of(id, device)?;
         if SIZES.contains(&id) {
             bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -45,13 +50,19 @@ fn properties(device: DeviceId) -> Outcome<[u8; PROPERTIES_BYTES]> {
             bytes.extend(value.to_le_bytes());
         }
     }
-    let mut all = [0; PROPERTIES_BYTES]; // with what is reserved at the end
+    let mut all = [0; BYTES]; // with what is reserved at the end
     all.get_mut(..bytes.len()).ok_or(Code::UNKNOWN)?.copy_from_slice(&bytes);
     Ok(all)
 }
 
 runtime! {
-    fn cudaGetDeviceProperties(properties: *mut [u8; PROPERTIES_BYTES], device: DeviceId) {
+    fn cudaGetDeviceProperties(properties: *mut [u8; BYTES_13], device: DeviceId) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(properties, self::properties(device)?) }
+    }
+
+    // The name that programs of CUDA 12 use.
+    fn cudaGetDeviceProperties_v2(properties: *mut [u8; BYTES_12], device: DeviceId) {
         // SAFETY: a place of the caller's.
         unsafe { put(properties, self::properties(device)?) }
     }
@@ -154,7 +165,7 @@ same_as_driver! {
     fn cudaDeviceGetP2PAttribute(value: *mut c_int, id: c_int, device: DeviceId, peer: DeviceId) = cuDeviceGetP2PAttribute;
     fn cudaDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: DeviceId) = cuDeviceGetPCIBusId;
     fn cudaDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) = cuDeviceCanAccessPeer;
-    fn cudaDeviceSynchronize() = cuCtxSynchronize;
+    fn cudaDeviceSynchronize() also cudaThreadSynchronize = cuCtxSynchronize;
     fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) = cuCtxGetLimit;
     fn cudaDeviceSetLimit(limit: c_int, value: usize) = cuCtxSetLimit;
     fn cudaDeviceGetCacheConfig(config: *mut c_int) = cuCtxGetCacheConfig;
@@ -167,4 +178,23 @@ same_as_driver! {
     fn cudaDeviceGetMemPool(pool: *mut Handle, device: DeviceId) = cuDeviceGetMemPool;
     fn cudaProfilerStart() = cuProfilerStart;
     fn cudaProfilerStop() = cuProfilerStop;
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Numbers of both structures, at offsets that a compiler has found in CUDA's headers.
+    #[test]
+    fn properties_lie_where_programs_look() {
+        crate::state::initialise().unwrap();
+        let (new, old) = (properties::<BYTES_13>(0).unwrap(), properties::<BYTES_12>(0).unwrap());
+        // Multiprocessors, threads and shared memory of each, shared memory of a block that asks, clusters.
+        let expected = [132, 2048, 228 << 10, 227 << 10, 1];
+        for (properties, offsets) in [(new.as_slice(), [384, 604, 624, 672, 748]), (&old, [388, 624, 640, 696, 772])] {
+            let at = |offset: usize| i32::from_le_bytes(properties[offset..offset + 4].try_into().unwrap());
+            assert_eq!(offsets.map(at), expected);
+        }
+    }
 }

@@ -208,7 +208,7 @@ runtime! {
         _edges: *const c_void,
         count: usize,
         params: *const NodeParams,
-    ) {
+    ) also cudaGraphAddNode_v2 {
         // SAFETY: as the caller promises.
         unsafe { add(added, graph, dependencies, count, work_of(params)?) }
     }
@@ -323,21 +323,24 @@ same_as_driver! {
         to: *const Handle,
         edges: *const c_void,
         count: usize,
-    ) = cuGraphAddDependencies_v2;
+    ) also cudaGraphAddDependencies_v2 = cuGraphAddDependencies_v2;
     fn cudaGraphRemoveDependencies(
         graph: Handle,
         from: *const Handle,
         to: *const Handle,
         edges: *const c_void,
         count: usize,
-    ) = cuGraphRemoveDependencies_v2;
+    ) also cudaGraphRemoveDependencies_v2 = cuGraphRemoveDependencies_v2;
     fn cudaGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) = cuGraphGetNodes;
     fn cudaGraphGetRootNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) = cuGraphGetRootNodes;
-    fn cudaGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, edges: *mut c_void, count: *mut usize) =
+    fn cudaGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, edges: *mut c_void, count: *mut usize)
+        also cudaGraphGetEdges_v2 =
         cuGraphGetEdges_v2;
-    fn cudaGraphNodeGetDependencies(node: Handle, nodes: *mut Handle, edges: *mut c_void, count: *mut usize) =
+    fn cudaGraphNodeGetDependencies(node: Handle, nodes: *mut Handle, edges: *mut c_void, count: *mut usize)
+        also cudaGraphNodeGetDependencies_v2 =
         cuGraphNodeGetDependencies_v2;
-    fn cudaGraphNodeGetDependentNodes(node: Handle, nodes: *mut Handle, edges: *mut c_void, count: *mut usize) =
+    fn cudaGraphNodeGetDependentNodes(node: Handle, nodes: *mut Handle, edges: *mut c_void, count: *mut usize)
+        also cudaGraphNodeGetDependentNodes_v2 =
         cuGraphNodeGetDependentNodes_v2;
     fn cudaGraphNodeGetType(node: Handle, kind: *mut c_int) = cuGraphNodeGetType;
     fn cudaGraphInstantiate(executable: *mut Handle, graph: Handle, flags: u64) also cudaGraphInstantiateWithFlags =

@@ -1,11 +1,13 @@
 //! Memory: allocation, copies and fills.
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::sync::Arc;
 
 use super::registration::variable;
 use super::{current_device, outcome, runtime, same_as_driver};
 use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer, memory_type};
 use crate::api::put;
+use crate::array::{Array, array};
 use crate::driver::memory::*;
 use crate::queue::{When, submit};
 use crate::state::{HostMemoryKind, state};
@@ -53,9 +55,9 @@ pub(super) struct Pitched {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Extent {
-    width: usize,
-    height: usize,
-    depth: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) depth: usize,
 }
 
 /// One side of a three-dimensional copy.
@@ -98,7 +100,7 @@ fn named(address: Pointer, on_device: bool) -> Outcome<Place> {
 }
 
 /// Both sides of a copy: target, source.
-fn sides(to: Pointer, from: Pointer, kind: c_int) -> Outcome<(Place, Place)> {
+pub(super) fn sides(to: Pointer, from: Pointer, kind: c_int) -> Outcome<(Place, Place)> {
     Ok(match kind {
         kind::HOST_TO_HOST..=kind::DEVICE_TO_DEVICE => {
             let to_device = matches!(kind, kind::HOST_TO_DEVICE | kind::DEVICE_TO_DEVICE);
@@ -169,27 +171,36 @@ pub(super) fn from_symbol(
 pub(super) unsafe fn driver_form(params: *const Params3d) -> Outcome<Copy3d> {
     // SAFETY: as the caller promises.
     let Params3d { from, to, extent, kind } = unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-    if from.array != 0 || to.array != 0 {
-        return Err(Code::NOT_SUPPORTED);
-    }
-    let (to_place, from_place) = sides(to.memory.pointer, from.memory.pointer, *kind)?;
-    let side = |side: &Side3d, place: Place| CopySide {
-        x_bytes: side.position.width,
+    let arrays = [from, to].map(|side| (side.array != 0).then(|| array(side.array)).transpose());
+    let [from_array, to_array] = arrays;
+    let (from_array, to_array) = (from_array?, to_array?);
+    // With an array, extents and its positions count texels.
+    let texel = from_array.as_ref().or(to_array.as_ref()).map_or(1, |array| array.texel_bytes());
+    let start = |side: &Side3d, array: &Option<Arc<Array>>| match array {
+        Some(array) => match array.place(0, 0, 0) {
+            Place::Device(address) => address,
+            Place::Host(_) => 0,
+        },
+        None => side.memory.pointer,
+    };
+    let (to_place, from_place) = sides(start(to, &to_array), start(from, &from_array), *kind)?;
+    let side = |side: &Side3d, array: &Option<Arc<Array>>, place: Place| CopySide {
+        x_bytes: side.position.width * array.as_ref().map_or(1, |array| array.texel_bytes()),
         y: side.position.height,
         z: side.position.depth,
         lod: 0,
         memory_type: if matches!(place, Place::Device(_)) { memory_type::DEVICE } else { memory_type::HOST },
         host: side.memory.pointer as *mut c_void,
-        device: side.memory.pointer,
+        device: start(side, array),
         array: 0,
         reserved: std::ptr::null_mut(),
-        pitch: side.memory.pitch,
-        height: side.memory.height,
+        pitch: array.as_ref().map_or(side.memory.pitch, |array| array.pitch),
+        height: array.as_ref().map_or(side.memory.height, |array| array.rows()),
     };
     Ok(Copy3d {
-        from: side(from, from_place),
-        to: side(to, to_place),
-        width_bytes: extent.width,
+        from: side(from, &from_array, from_place),
+        to: side(to, &to_array, to_place),
+        width_bytes: extent.width * texel,
         height: extent.height,
         depth: extent.depth,
     })
@@ -429,14 +440,15 @@ same_as_driver! {
         also cudaMallocFromPoolAsync_ptsz = cuMemAllocFromPoolAsync;
     fn cudaFreeAsync(pointer: Pointer, stream: Handle) also cudaFreeAsync_ptsz = cuMemFreeAsync;
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = cuMemGetInfo_v2;
-    fn cudaMemAdvise(pointer: Pointer, bytes: usize, advice: c_int, location: u64) = cuMemAdvise_v2;
+    fn cudaMemAdvise(pointer: Pointer, bytes: usize, advice: c_int, location: u64) also cudaMemAdvise_v2 =
+        cuMemAdvise_v2;
     fn cudaMemPrefetchAsync(
         pointer: Pointer,
         bytes: usize,
         location: u64,
         flags: c_uint,
         stream: Handle,
-    ) also cudaMemPrefetchAsync_ptsz = cuMemPrefetchAsync_v2;
+    ) also cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2;
     fn cudaMemPoolSetAccess(pool: Handle, map: *const c_void, count: usize) = cuMemPoolSetAccess;
     fn cudaMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) = cuMemPoolSetAttribute;
     fn cudaMemPoolTrimTo(pool: Handle, bytes: usize) = cuMemPoolTrimTo;

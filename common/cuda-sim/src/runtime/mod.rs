@@ -1,8 +1,12 @@
 //! The runtime API, by the chapters of its manual: what programs of `nvcc -cudart shared` load as `libcudart.so.13`.
 //!
+//! Programs of CUDA 11 and 12 find their names, `cudaGetDeviceProperties_v2` among them, as far as those differ; where a name has other
+//! parameters since CUDA 13, they are those of 13.
+//!
 //! Each function is a thin layer on the driver API's, as it is in NVIDIA's own library. What is added: the primary context of a
 //! thread's device becomes current by itself, symbols of the host stand for kernels and variables, and errors are remembered.
 
+mod array;
 mod device;
 mod error;
 mod event;

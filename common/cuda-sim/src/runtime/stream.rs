@@ -38,7 +38,7 @@ runtime! {
         dependencies: *mut *const Handle,
         edges: *mut *const c_void,
         count: *mut usize,
-    ) also cudaStreamGetCaptureInfo_ptsz {
+    ) also cudaStreamGetCaptureInfo_ptsz cudaStreamGetCaptureInfo_v3 cudaStreamGetCaptureInfo_v3_ptsz {
         // SAFETY: places of the caller's.
         unsafe {
             put_if_wanted(edges, std::ptr::null());
@@ -84,6 +84,14 @@ same_as_driver! {
     ) also cudaStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync;
     fn cudaStreamBeginCapture(stream: Handle, mode: c_int) also cudaStreamBeginCapture_ptsz = cuStreamBeginCapture_v2;
     fn cudaStreamEndCapture(stream: Handle, graph: *mut Handle) also cudaStreamEndCapture_ptsz = cuStreamEndCapture;
+    fn cudaStreamGetCaptureInfo_v2(
+        stream: Handle,
+        capturing: *mut c_int,
+        id: *mut u64,
+        graph: *mut Handle,
+        dependencies: *mut *const Handle,
+        count: *mut usize,
+    ) also cudaStreamGetCaptureInfo_v2_ptsz = cuStreamGetCaptureInfo_v2;
     fn cudaStreamIsCapturing(stream: Handle, capturing: *mut c_int) also cudaStreamIsCapturing_ptsz = cuStreamIsCapturing;
     fn cudaThreadExchangeStreamCaptureMode(mode: *mut c_int) = cuThreadExchangeStreamCaptureMode;
 }

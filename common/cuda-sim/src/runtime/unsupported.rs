@@ -1,20 +1,15 @@
-//! Functions of `libcudart.so.13` that the simulator does not have: programs that link them load, and are told when they call one.
+//! Functions of `libcudart.so.12` and `libcudart.so.13` that the simulator does not have: programs that link them
+//! load, and are told when they call one.
 
 crate::api::unsupported! {
     __cudaGetProcAddress
     __cudaRegisterHostVar
     __cudaRegisterUnifiedTable
-    cudaArrayGetInfo
     cudaArrayGetMemoryRequirements
     cudaArrayGetPlane
     cudaArrayGetSparseProperties
-    cudaCreateChannelDesc
-    cudaCreateSurfaceObject
-    cudaCreateTextureObject
     cudaDestroyExternalMemory
     cudaDestroyExternalSemaphore
-    cudaDestroySurfaceObject
-    cudaDestroyTextureObject
     cudaDeviceFlushGPUDirectRDMAWrites
     cudaDeviceGetByPCIBusId
     cudaDeviceGetGraphMemAttribute
@@ -39,7 +34,6 @@ crate::api::unsupported! {
     cudaEventCreateFromEGLSync
     cudaExternalMemoryGetMappedBuffer
     cudaExternalMemoryGetMappedMipmappedArray
-    cudaFreeArray
     cudaFreeMipmappedArray
     cudaGLGetDevices
     cudaGLMapBufferObject
@@ -50,7 +44,6 @@ crate::api::unsupported! {
     cudaGLUnmapBufferObject
     cudaGLUnmapBufferObjectAsync
     cudaGLUnregisterBufferObject
-    cudaGetChannelDesc
     cudaGetExportTable
     cudaGetMipmappedArrayLevel
     cudaGetSurfaceObjectResourceDesc
@@ -113,6 +106,7 @@ crate::api::unsupported! {
     cudaIpcGetMemHandle
     cudaIpcOpenEventHandle
     cudaIpcOpenMemHandle
+    cudaLaunchCooperativeKernelMultiDevice
     cudaLibraryEnumerateKernels
     cudaLibraryGetKernelCount
     cudaLibraryGetUnifiedFunction
@@ -122,8 +116,6 @@ crate::api::unsupported! {
     cudaLogsDumpToMemory
     cudaLogsRegisterCallback
     cudaLogsUnregisterCallback
-    cudaMalloc3DArray
-    cudaMallocArray
     cudaMallocMipmappedArray
     cudaMemDiscardAndPrefetchBatchAsync
     cudaMemDiscardAndPrefetchBatchAsync_ptsz
@@ -144,40 +136,37 @@ crate::api::unsupported! {
     cudaMemRangeGetAttribute
     cudaMemRangeGetAttributes
     cudaMemSetMemPool
-    cudaMemcpy2DArrayToArray
-    cudaMemcpy2DArrayToArray_ptds
-    cudaMemcpy2DFromArray
-    cudaMemcpy2DFromArrayAsync
-    cudaMemcpy2DFromArrayAsync_ptsz
-    cudaMemcpy2DFromArray_ptds
-    cudaMemcpy2DToArray
-    cudaMemcpy2DToArrayAsync
-    cudaMemcpy2DToArrayAsync_ptsz
-    cudaMemcpy2DToArray_ptds
     cudaMemcpy3DBatchAsync
     cudaMemcpy3DBatchAsync_ptsz
     cudaMemcpyArrayToArray
     cudaMemcpyArrayToArray_ptds
     cudaMemcpyBatchAsync
     cudaMemcpyBatchAsync_ptsz
-    cudaMemcpyFromArray
     cudaMemcpyFromArrayAsync
     cudaMemcpyFromArrayAsync_ptsz
-    cudaMemcpyFromArray_ptds
-    cudaMemcpyToArray
     cudaMemcpyToArrayAsync
     cudaMemcpyToArrayAsync_ptsz
-    cudaMemcpyToArray_ptds
     cudaMipmappedArrayGetMemoryRequirements
     cudaMipmappedArrayGetSparseProperties
+    cudaSetDoubleForDevice
+    cudaSetDoubleForHost
     cudaSignalExternalSemaphoresAsync
     cudaSignalExternalSemaphoresAsync_ptsz
+    cudaSignalExternalSemaphoresAsync_v2
+    cudaSignalExternalSemaphoresAsync_v2_ptsz
     cudaStreamBeginCaptureToGraph
     cudaStreamBeginCaptureToGraph_ptsz
     cudaStreamGetAttribute
     cudaStreamGetAttribute_ptsz
     cudaStreamUpdateCaptureDependencies
     cudaStreamUpdateCaptureDependencies_ptsz
+    cudaStreamUpdateCaptureDependencies_v2
+    cudaStreamUpdateCaptureDependencies_v2_ptsz
+    cudaThreadExit
+    cudaThreadGetCacheConfig
+    cudaThreadGetLimit
+    cudaThreadSetCacheConfig
+    cudaThreadSetLimit
     cudaUserObjectCreate
     cudaUserObjectRelease
     cudaUserObjectRetain
@@ -185,4 +174,6 @@ crate::api::unsupported! {
     cudaVDPAUSetVDPAUDevice
     cudaWaitExternalSemaphoresAsync
     cudaWaitExternalSemaphoresAsync_ptsz
+    cudaWaitExternalSemaphoresAsync_v2
+    cudaWaitExternalSemaphoresAsync_v2_ptsz
 }

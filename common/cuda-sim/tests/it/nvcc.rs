@@ -37,17 +37,46 @@ fn nvcc(folder: &Path) -> Result<PathBuf, String> {
     compile(&nvcc, &source, &folder.join("probe")).map(|()| nvcc)
 }
 
+/// As [`nvcc`], or says that a test is skipped.
+fn nvcc_for(test: &str, folder: &Path) -> Option<PathBuf> {
+    nvcc(folder)
+        .inspect_err(|reason| {
+            assert!(std::env::var("REQUIRE_NVCC").is_err(), "REQUIRE_NVCC is set, but {reason}");
+            println!("{test}: skipped, since {reason}");
+        })
+        .ok()
+}
+
+/// The program and the output that the book's page about CI shows.
+#[test]
+fn the_pages_program_is_right_and_fails_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(nvcc) = nvcc_for("the_pages_program_is_right_and_fails_all_the_same", folder.path()) else { return };
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("ci");
+    let (source, program) = (folder.path().join("sum.cu"), folder.path().join("sum"));
+    std::fs::copy(page.join("sum.cu"), &source).unwrap();
+    compile(&nvcc, &source, &program).unwrap();
+    let run = |options: &[&str]| {
+        let mut run = Command::cargo_bin("cuda-sim").unwrap();
+        run.args(options).arg(&program).current_dir(folder.path()).output().unwrap()
+    };
+    let Output { status, stdout, .. } = run(&[]);
+    assert!(status.success());
+    assert_eq!(text(&stdout), "right\n");
+    let Output { status, stdout, stderr } = run(&["--sanitize"]);
+    assert_eq!((status.code(), text(&stdout)), (Some(1), "right\n"));
+    let shown = std::fs::read_to_string(page.join("sum.txt")).unwrap();
+    // What nvcc makes of it is its own matter.
+    let lines = |text: &str| {
+        text.lines().filter(|line| !line.contains("the instruction is")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&text(&stderr).replace(&format!("{}/", folder.path().display()), "")), lines(&shown));
+}
+
 #[test]
 fn a_program_of_nvcc_runs_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let nvcc = match nvcc(folder.path()) {
-        Ok(nvcc) => nvcc,
-        Err(reason) => {
-            assert!(std::env::var("REQUIRE_NVCC").is_err(), "REQUIRE_NVCC is set, but {reason}");
-            println!("a_program_of_nvcc_runs_as_it_is: skipped, since {reason}");
-            return;
-        }
-    };
+    let Some(nvcc) = nvcc_for("a_program_of_nvcc_runs_as_it_is", folder.path()) else { return };
     let program = folder.path().join("program");
     compile(&nvcc, &kernels("program.cu"), &program).unwrap();
     for options in [[].as_slice(), &["--sanitize"]] {
@@ -63,6 +92,7 @@ rows 99 999 1
 capture 3 nodes, 2 1001
 graph 1 1
 cooperative 1 0, 2 blocks
+textures 0.5 9 68.5, 0.5 609.5
 errors cudaSuccess cudaErrorInvalidConfiguration cudaErrorInvalidConfiguration cudaSuccess
 direction cudaErrorInvalidValue
 device 9.0, warps of 32, 232448 bytes, cluster 1, reserved 0

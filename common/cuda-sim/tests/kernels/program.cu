@@ -55,6 +55,15 @@ __global__ void pass_on(int *values) {
     values[blockIdx.x] = neighbour;
 }
 
+// Reads a texture between texels, and writes a surface.
+__global__ void halve(cudaTextureObject_t in, cudaSurfaceObject_t out, int width, int height) {
+    int x = threadIdx.x, y = threadIdx.y;
+    if (x < width && y < height) {
+        float between = tex2D<float>(in, x + 1.0f, y + 0.5f); // half of this texel, half of the next
+        surf2Dwrite(between, out, x * sizeof(float), y);
+    }
+}
+
 static bool scaled(const float *out, float even, float odd) {
     for (int i = 0; i < N; i++) {
         if (!(out[i] == i * (i % 2 ? odd : even))) { // false of NaN
@@ -184,6 +193,37 @@ int main() {
     int blocks = 0;
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, pass_on, 1024, 0));
     printf("cooperative %d %d, %d blocks\n", from_ring[0], from_ring[6], blocks);
+
+    // Arrays: a texture of one, then one of rows of memory; a surface.
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    cudaArray_t source, target;
+    CHECK(cudaMallocArray(&source, &format, 10, 7));
+    CHECK(cudaMallocArray(&target, &format, 10, 7, cudaArraySurfaceLoadStore));
+    CHECK(cudaMemcpy2DToArray(source, 0, 0, in.data(), 40, 40, 7, cudaMemcpyHostToDevice));
+    cudaResourceDesc resource = {}, surface_resource = {}, memory = {};
+    resource.resType = surface_resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = source;
+    surface_resource.res.array.array = target;
+    memory.resType = cudaResourceTypePitch2D;
+    memory.res.pitch2D = {pitched, format, 100, 10, pitch};
+    cudaTextureDesc sampling = {};
+    sampling.addressMode[0] = sampling.addressMode[1] = cudaAddressModeClamp;
+    sampling.filterMode = cudaFilterModeLinear;
+    cudaTextureObject_t texture, memory_texture;
+    cudaSurfaceObject_t surface;
+    CHECK(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr));
+    CHECK(cudaCreateTextureObject(&memory_texture, &memory, &sampling, nullptr));
+    CHECK(cudaCreateSurfaceObject(&surface, &surface_resource));
+    CHECK(cudaMemcpy2D(pitched, pitch, in.data(), 400, 400, 10, cudaMemcpyHostToDevice));
+    float halves[2][70];
+    for (int i = 0; i < 2; i++) {
+        halve<<<1, dim3(16, 8)>>>(i ? memory_texture : texture, surface, 10, 7);
+        CHECK(cudaMemcpy2DFromArray(halves[i], 40, target, 0, 0, 40, 7, cudaMemcpyDeviceToHost));
+    }
+    printf("textures %g %g %g, %g %g\n", halves[0][0], halves[0][9], halves[0][68], halves[1][0], halves[1][69]);
+    CHECK(cudaDestroyTextureObject(texture));
+    CHECK(cudaDestroySurfaceObject(surface));
+    CHECK(cudaFreeArray(source));
 
     // Errors: what fails is remembered by the thread that failed, until it asks.
     scale<<<1, 4096>>>(a, b, N);

@@ -297,24 +297,39 @@ impl Device {
     /// # Errors
     /// If the texture is not linear, `pointer` is not aligned to 16 bytes, or the memory there is too short.
     pub fn bind_texture(&self, texture: &TextureDescriptor, pointer: DevicePtr) -> Result<ObjectHandle, ObjectError> {
-        let TextureDescriptor { extent, format, sampling, label } = texture;
-        let invalid = |message: &str| ObjectError::Invalid { label: label.clone(), message: message.to_owned() };
-        if !matches!(extent, Extent::Linear(_)) {
-            return Err(invalid("only a texture of linear memory is bound to an address"));
+        match texture.extent {
+            Extent::Linear(_) => self.inner.bind(texture, pointer, 0),
+            _ => Err(unbound(texture, "only a texture of linear memory is bound to an address alone")),
         }
-        if !pointer.0.is_multiple_of(16) {
-            return Err(invalid("the address of a texture is a multiple of 16"));
+    }
+
+    /// A texture over rows of device memory that lie `pitch` bytes apart; its extent is [`Extent::TwoD`]. The memory stays the
+    /// caller's.
+    ///
+    /// # Errors
+    /// If the texture has another extent, `pointer` or `pitch` is not a multiple of 16, or the memory there is too short.
+    pub fn bind_pitched_texture(
+        &self,
+        texture: &TextureDescriptor,
+        pointer: DevicePtr,
+        pitch: u64,
+    ) -> Result<ObjectHandle, ObjectError> {
+        let row = Object::row_bytes(texture.extent, texture.format);
+        match texture.extent {
+            Extent::TwoD(..) if pitch.is_multiple_of(16) && pitch >= row => self.inner.bind(texture, pointer, pitch),
+            Extent::TwoD(..) => Err(unbound(texture, "the pitch of a texture is a multiple of 16, and holds a row")),
+            _ => Err(unbound(texture, "only a texture of two dimensions has a pitch")),
         }
-        self.inner.memory.range(pointer, Object::row_bytes(*extent, *format))?;
-        let object = Object {
-            kind: ObjectKind::Texture(*sampling),
-            extent: *extent,
-            format: *format,
-            base: pointer.0,
-            owned: false,
-            label: label.as_str().into(),
-        };
-        self.inner.enter(object)
+    }
+
+    /// Address of an object's first texel, and bytes from a row of texels to the next. Rows lie one after the other, then slices or
+    /// layers.
+    ///
+    /// # Errors
+    /// If the handle belongs to no live object.
+    pub fn object_memory(&self, handle: ObjectHandle) -> Result<(DevicePtr, u64), ObjectError> {
+        let object = self.inner.object(handle)?;
+        Ok((DevicePtr(object.base), object.pitch))
     }
 
     /// Copies an object's texels to the host, without gaps.
@@ -434,6 +449,27 @@ impl Inner {
         Ok(row as usize)
     }
 
+    /// A texture over memory that exists.
+    fn bind(&self, texture: &TextureDescriptor, pointer: DevicePtr, pitch: u64) -> Result<ObjectHandle, ObjectError> {
+        let TextureDescriptor { extent, format, sampling, label } = texture;
+        if !pointer.0.is_multiple_of(16) {
+            return Err(unbound(texture, "the address of a texture is a multiple of 16"));
+        }
+        let rows = Object::rows(*extent).saturating_sub(1);
+        let bytes = rows.saturating_mul(pitch).saturating_add(Object::row_bytes(*extent, *format));
+        self.memory.range(pointer, bytes)?;
+        let object = Object {
+            kind: ObjectKind::Texture(*sampling),
+            extent: *extent,
+            format: *format,
+            base: pointer.0,
+            pitch,
+            owned: false,
+            label: label.as_str().into(),
+        };
+        self.enter(object)
+    }
+
     /// An object with memory of its own.
     fn create(
         &self,
@@ -443,13 +479,14 @@ impl Inner {
         label: &str,
         data: &[u8],
     ) -> Result<ObjectHandle, ObjectError> {
-        let mut object = Object { kind, extent, format, base: 0, owned: true, label: label.into() };
+        let pitch = Object::own_pitch(extent, format);
+        let mut object = Object { kind, extent, format, base: 0, pitch, owned: true, label: label.into() };
         object.check()?;
         let row = Self::whole(&object, data.len() as u64)?;
-        let bytes = Object::pitch(extent, format) * Object::rows(extent);
+        let bytes = pitch * Object::rows(extent);
         let allocation = self.memory.alloc(bytes, label, Role::Buffer, Placement::Device)?;
         for (at, row) in (0..).zip(data.chunks(row)) {
-            allocation.write(at * Object::pitch(extent, format), row);
+            allocation.write(at * pitch, row);
         }
         object.base = allocation.base;
         Ok(Arc::make_mut(&mut self.objects()).insert(object))
@@ -460,6 +497,11 @@ impl Inner {
         object.check()?;
         Ok(Arc::make_mut(&mut self.objects()).insert(object))
     }
+}
+
+/// Reason why a texture is not over memory that exists.
+fn unbound(texture: &TextureDescriptor, message: &str) -> ObjectError {
+    ObjectError::Invalid { label: texture.label.clone(), message: message.to_owned() }
 }
 
 /// Memory that was allocated and not freed.

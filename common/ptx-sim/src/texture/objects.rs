@@ -19,6 +19,8 @@ pub(crate) struct Object {
     pub format: TexelFormat,
     /// Address of the first texel.
     pub base: u64,
+    /// Bytes from a row to the next.
+    pub pitch: u64,
     /// Whether the memory is the object's own, to be freed with the last object in it.
     pub owned: bool,
     pub label: Arc<str>,
@@ -31,8 +33,8 @@ pub(crate) enum ObjectKind {
 }
 
 impl Object {
-    /// Bytes from a row to the next.
-    pub(crate) fn pitch(extent: Extent, format: TexelFormat) -> u64 {
+    /// Bytes from a row to the next in memory of an object's own.
+    pub(crate) fn own_pitch(extent: Extent, format: TexelFormat) -> u64 {
         Self::row_bytes(extent, format).next_multiple_of(16)
     }
 
@@ -49,7 +51,7 @@ impl Object {
 
     /// Address of the row `at` of all.
     pub(crate) fn row(&self, at: u64) -> u64 {
-        self.base + at * Self::pitch(self.extent, self.format)
+        self.base + at * self.pitch
     }
 
     /// Checks its shape, format and sampling; the error describes the problem.
@@ -66,7 +68,7 @@ impl Object {
     pub(crate) fn address(&self, layer: u32, x: u64, y: u32, z: u32) -> u64 {
         let [_, height, depth] = self.extent.size().map(u64::from);
         let row = (u64::from(layer) * depth + u64::from(z)) * height + u64::from(y);
-        self.base + row * Self::pitch(self.extent, self.format) + x
+        self.base + row * self.pitch + x
     }
 }
 

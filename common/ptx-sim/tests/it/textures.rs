@@ -233,6 +233,29 @@ fn linear_memory_is_zero_past_its_end() {
 }
 
 #[test]
+fn rows_of_memory_lie_a_pitch_apart() {
+    let device = Device::new(DeviceConfig::default());
+    // Three rows of three floats, in steps of 48 bytes; what lies between is no texel.
+    let bytes: Vec<u8> = (0..27u32).flat_map(|at| (at as f32).to_le_bytes()).collect();
+    let buffer = device.alloc(27 * 4, "rows").expect("memory");
+    device.write(buffer, &bytes).expect("in bounds");
+    let (format, sampling) = (FLOAT, Sampling { filter: Filter::Linear, ..Default::default() });
+    let rows = |extent| TextureDescriptor { extent, format, sampling, label: "rows".into() };
+    let handle = device.bind_pitched_texture(&rows(Extent::TwoD(3, 3)), buffer, 48).expect("a texture");
+    assert_eq!(device.object_memory(handle).expect("a texture"), (buffer, 48));
+    let float = f32::to_bits;
+    let at = [float(0.5), float(0.5), float(2.5), float(2.5), float(2.0), float(1.0)];
+    let found = fetch(&device, "tex.2d.v4.f32.f32", handle, 2, &at);
+    assert_eq!([0, 1, 2].map(|at: usize| f32::from_bits(found[at][0])), [0.0, 26.0, 7.5]);
+    for (extent, pitch) in [(Extent::TwoD(13, 1), 48), (Extent::TwoD(3, 3), 40), (Extent::OneD(3), 48)] {
+        let refused = device.bind_pitched_texture(&rows(extent), buffer, pitch);
+        assert!(matches!(refused, Err(ObjectError::Invalid { .. })), "{extent:?}");
+    }
+    let beyond = device.bind_pitched_texture(&rows(Extent::TwoD(4, 3)), buffer, 48);
+    assert!(matches!(beyond, Err(ObjectError::Memory(_))));
+}
+
+#[test]
 fn every_format_is_decoded() {
     let device = Device::new(DeviceConfig::default());
     let normalised = Sampling { normalised_float: true, ..Default::default() };
