@@ -8,18 +8,19 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`options`] | what the launcher tells the library, through the environment |
-//! | [`log`] | findings, as the library writes them and the launcher reads them |
+//! | [`log`] | findings and profiles, as the library writes them and the launcher reads them |
 //! | `abi` | numbers and structures of `cuda.h` |
 //! | `api` | the frame around each function: result codes, panics, the table of names |
 //! | `image` | PTX in what programs load: text, fat binaries, links |
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `array` | arrays, textures and surfaces |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
-//! | `queue` | doing that work, or recording it |
+//! | `queue` | when that work is done, or recorded |
 //! | `driver` | the driver API's functions, by the chapters of its manual |
 //! | `runtime` | the runtime API's functions over those, by the chapters of its manual |
 //!
-//! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. Device memory has
+//! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. With `--late` it is done as
+//! late as CUDA allows. Device memory has
 //! addresses that the host never maps, so a pointer of the wrong side is an error here as it is there; memory that both sides use has
 //! one address for both.
 

@@ -107,8 +107,12 @@ pub(crate) fn pop_current() -> Option<Handle> {
     CURRENT.with_borrow_mut(Vec::pop)
 }
 
-/// Prints a sentence to the terminal of the program.
+/// Prints a sentence to the terminal of the program, once.
 pub(crate) fn say(sentence: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if !locked(&SAID).insert(sentence.to_owned()) {
+        return;
+    }
     let _ = writeln!(std::io::stderr(), "cuda-sim: {sentence}");
 }
 

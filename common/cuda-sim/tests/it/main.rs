@@ -7,6 +7,7 @@ use std::process::Output;
 use assert_cmd::Command;
 use cuda_sim::log::Log;
 
+mod functions;
 #[cfg(target_os = "linux")]
 mod nvcc;
 mod runtime;
