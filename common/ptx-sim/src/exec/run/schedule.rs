@@ -472,6 +472,10 @@ pub(crate) fn run<M: Monitor>(
     monitor: impl Fn() -> M + Sync,
 ) -> (Counts, Vec<M>, Option<Box<Fault>>) {
     let total = launch.all_clusters();
+    // All blocks of a cooperative launch begin: that they fit the device has been checked.
+    let cooperative = launch.member(0).workspace != 0;
+    let room = if cooperative { u64::MAX } else { MAX_BEGUN_BYTES / cluster_bytes(launch) };
+    let max_begun = room.clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize;
     let queue = Queue {
         next: AtomicU64::new(0),
         total,
@@ -482,7 +486,7 @@ pub(crate) fn run<M: Monitor>(
         spent: AtomicU64::new(0),
         fault: Mutex::new(None),
         counts: Mutex::new(Counts::default()),
-        max_begun: (MAX_BEGUN_BYTES / cluster_bytes(launch)).clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize,
+        max_begun,
         stopped: AtomicBool::new(false),
         starved: AtomicBool::new(false),
     };
