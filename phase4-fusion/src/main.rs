@@ -126,6 +126,9 @@ struct MistakeArgs<G: Shown> {
     /// Make copies late, early, or at pseudo-random times (seed=N), and check nothing but the values (implies sim)
     #[arg(long = "async", value_name = "WHEN", requires = "kernel", conflicts_with = "sanitize")]
     asynchrony: Option<Asynchrony>,
+    /// On the simulator, also report what the PTX memory model does not guarantee, even if today's GPUs bear it
+    #[arg(long, requires = "kernel", conflicts_with = "asynchrony")]
+    strict: bool,
     /// Run all of them on the simulator, with copies made early, at pseudo-random times and late: what shows in the values?
     #[arg(long, conflicts_with_all = ["kernel", "compare"])]
     orders: bool,
@@ -139,7 +142,7 @@ impl<G: Shown> MistakeArgs<G> {
                 let simulator = DeviceArgs { device: DeviceChoice::Sim, ..*device };
                 self.args.run(&simulator, unchecked(order), report::records, shell)
             }
-            None => self.args.run(device, sanitising(), report::records, shell),
+            None => self.args.run(device, SimOptions { strict: self.strict, ..sanitising() }, report::records, shell),
         }
     }
 }

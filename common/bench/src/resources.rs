@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ptx_sim::ptxas::{self, Resources};
 use rayon::prelude::*;
+use sha2::{Digest, Sha256};
 
 use crate::parts::Report;
 use crate::table::{ColumnSpec, Table, TableBuilder};
@@ -70,10 +71,41 @@ pub fn compile<'s>(device: &Device, sources: impl IntoIterator<Item = &'s Kernel
     compiled.collect()
 }
 
+/// The note of a table that rests on these: "By ptxas 13.0.88 for sm_90, of the PTX shipped beside each kernel (sha256 …)."
+/// `None` without ptxas.
+pub fn origin(compiled: &[Compiled]) -> Option<String> {
+    let version = ptxas::version().ok()?;
+    let (architectures, digest) = (architectures(compiled), digest(compiled.iter().map(|file| &file.source)));
+    Some(format!("By ptxas {version} for {architectures}, of {SHIPPED} (sha256 {digest})."))
+}
+
+const SHIPPED: &str = "the PTX shipped beside each kernel";
+
+/// Whether [`origin`] says in a kept table that it is of the PTX that is shipped with these files now.
+pub fn is_of_shipped<'s>(kept: &Table, sources: impl IntoIterator<Item = &'s KernelSource>) -> bool {
+    let ending = format!("of {SHIPPED} (sha256 {}).", digest(sources));
+    kept.notes.iter().any(|note| note.ends_with(&ending))
+}
+
+/// The first digits of the hash of all that ptxas compiles in these files: comments and line numbers are no part of it.
+fn digest<'s>(sources: impl IntoIterator<Item = &'s KernelSource>) -> String {
+    let counts = |line: &&str| !["//", ".loc", ".file"].iter().any(|start| line.trim_start().starts_with(start));
+    let mut hasher = Sha256::new();
+    for source in sources {
+        let ptx = source.shipped_ptx().unwrap_or_default();
+        ptx.lines().filter(counts).for_each(|line| hasher.update(line));
+    }
+    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn architectures(compiled: &[Compiled]) -> String {
+    let names: BTreeSet<&str> = compiled.iter().map(|file| file.architecture.as_str()).collect();
+    names.into_iter().collect::<Vec<_>>().join(" and ")
+}
+
 /// A row for each kernel; remarks of ptxas stand below.
 pub fn table(compiled: &[Compiled]) -> Table {
-    let architectures: BTreeSet<&str> = compiled.iter().map(|file| file.architecture.as_str()).collect();
-    let architectures = architectures.into_iter().collect::<Vec<_>>().join(" and ");
+    let architectures = architectures(compiled);
     let columns = [KERNEL, REGISTERS, SHARED, STACK, SPILLED, READ_BACK];
     let mut table = TableBuilder::of(format!("resources of each kernel, compiled for {architectures}"), columns);
     for Compiled { source, kernels, .. } in compiled {
@@ -102,9 +134,7 @@ pub fn table(compiled: &[Compiled]) -> Table {
             table.note(format!("ptxas on {}: {remark}", source.name));
         }
     }
-    if let Ok(version) = ptxas::version() {
-        table.note(format!("By ptxas {version} for {architectures}, of the PTX shipped beside each kernel."));
-    }
+    origin(compiled).into_iter().for_each(|origin| table.note(origin));
     table.finish()
 }
 

@@ -18,7 +18,7 @@ pub const PART: Part = Part {
 };
 
 /// The kernel files of this phase.
-fn sources() -> impl Iterator<Item = &'static KernelSource> {
+pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let gemm = gemm::LADDER.iter().chain(gemm::OTHERS).map(|step| &step.source);
     let conv = conv::LADDER.iter().map(|step| &step.source);
     let batch_norm = batch_norm::LADDER.iter().map(|step| &step.source);

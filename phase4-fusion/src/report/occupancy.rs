@@ -141,9 +141,7 @@ pub fn table(compiled: &[Compiled]) -> Result<Table> {
          a producer's thread and a consumer's. stages × KiB: tiles of A and B. shared KiB: of a block, with its boxes of C and \
          its barriers. blocks: those that an SM holds at once.",
     );
-    if let Ok(version) = ptxas::version() {
-        table.note(format!("By ptxas {version}, of the PTX shipped beside each kernel."));
-    }
+    resources::origin(compiled).into_iter().for_each(|origin| table.note(origin));
     Ok(table.finish())
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use bench::gallery::compare::compare;
 use bench::gallery::orders::{ALL, ORDERS, orders, unchecked};
 use bench::gallery::testing::{check_findings, check_versions};
-use bench::gallery::{Version, simulator};
+use bench::gallery::{Version, sanitising, simulator};
+use common::device::SimOptions;
 use common::device_test;
 use common::prelude::*;
 use common::ptx_sim::Asynchrony;
@@ -45,7 +46,6 @@ fn repaired_kernels_are_right_and_clean_whenever_copies_are_made() {
 /// Expected findings of the sanitiser in each broken kernel: the kinds, each with a part of the line.
 fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
-        // Only a strict sanitiser asks for a proxy fence between ordinary reads and a copy that writes.
         "combine" => &[],
         "states" => &[("missing-proxy-fence", "store_run(last")],
         "activate" => &[("missing-proxy-fence", "store_box(y")],
@@ -54,7 +54,6 @@ fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
             ("tile-in-flight", "copy_box_to(0, shared_address(a_tile"),
             ("tile-in-flight", "copy_box_to(0, shared_address(b_tile"),
         ],
-        // To the simulator, every arrival at an mbarrier has the scope of the cluster.
         "halves" => &[],
         "pairs" => &[
             ("copy-in-flight", "peer_value(&half[thread], 1)"),
@@ -78,6 +77,20 @@ fn the_simulator_finds_eight_of_ten_at_their_lines_and_nothing_else() {
         check_findings(&simulator(), entry, expected(entry.name));
     }
     assert_eq!(PUBLISHED.iter().filter(|entry| expected(entry.name).is_empty()).count(), 2);
+}
+
+/// Most pipelines leave out the proxy fence between ordinary reads and a copy that writes, and the scope of an arrival.
+#[test]
+fn a_strict_simulator_finds_the_other_two() {
+    let strict = Device::sim_with(SimOptions { strict: true, ..sanitising() });
+    for (name, expected) in [
+        ("combine", ("missing-proxy-fence", "copy_run(ring[stage]")),
+        ("halves", ("shared-race", "peer_value(&half[thread], 1)")),
+    ] {
+        let entry = GALLERY.find(name).unwrap();
+        check_findings(&strict, entry, &[expected]);
+        assert!(entry.run(&strict, Version::Repaired, entry.sizes[0]).unwrap().is_right(), "{name}");
+    }
 }
 
 /// Sizes at which a bug does no harm.

@@ -1,4 +1,4 @@
-//! Body of both fuzzers: `fuzz/` guided by coverage, `tests/it/fuzz_smoke.rs` in every test run.
+//! Body of both fuzzers: `fuzz/` guided by coverage, `tests/fuzz_smoke.rs` in every test run.
 
 use std::time::Duration;
 

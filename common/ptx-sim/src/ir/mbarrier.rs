@@ -1,6 +1,6 @@
 //! Barriers that are objects in shared memory.
 
-use super::access::{Address, Order};
+use super::access::{Address, Order, Scope};
 use super::facts::{Facts, note_operand, operand, operations};
 use super::op::{P, R};
 use super::work::{Class, Work};
@@ -11,6 +11,8 @@ pub(crate) struct Mbarrier {
     pub address: Address,
     pub op: MbarrierOp,
     pub order: Order,
+    /// How far an arrival hands over, as written. Only a strict sanitiser asks.
+    pub scope: Scope,
 }
 
 impl Mbarrier {

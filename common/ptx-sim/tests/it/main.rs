@@ -1,4 +1,4 @@
-//! Integration tests, in one binary: a second one would be linked and built by everyone.
+//! Integration tests, in one binary but for `fuzz_smoke`, which is built with the checks of the simulator too.
 #![allow(clippy::unwrap_used)]
 
 mod as_found;
@@ -9,7 +9,6 @@ mod bulk;
 mod cli;
 mod clusters;
 mod diagnostics;
-mod fuzz_smoke;
 mod heap;
 mod host_memory;
 mod idioms;

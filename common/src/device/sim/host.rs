@@ -30,10 +30,11 @@ struct LoadedModule {
 impl SimHost {
     pub(super) fn new(options: SimOptions, devices: u32) -> Arc<SimHost> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let SimOptions { memory, workers, sanitize, .. } = options;
+        let SimOptions { memory, workers, sanitize, strict, .. } = options;
         let total_memory = memory.saturating_mul(devices.into());
         let memory_limit = Subject::current().map(Subject::host_memory);
-        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit, ..Default::default() };
+        let config =
+            ptx_sim::DeviceConfig { total_memory, workers, sanitize, strict, memory_limit, ..Default::default() };
         Arc::new(SimHost {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             memory: ptx_sim::Device::new(config),

@@ -13,6 +13,8 @@ pub struct SimOptions {
     /// ([`Error::Findings`](crate::Error::Findings)), and so is work on several streams at the same bytes that nothing orders
     /// ([`Error::UnorderedStreams`](crate::Error::UnorderedStreams)). Several times slower, on one core.
     pub sanitize: bool,
+    /// With `sanitize`: what the PTX memory model does not guarantee is a finding, even if today's GPUs bear it.
+    pub strict: bool,
     /// Every launch is profiled: [`SimDevice::take_profiles`](super::SimDevice::take_profiles).
     pub profile: bool,
     /// When asynchronous copies and products are made. A kernel must be right for every choice.
@@ -32,6 +34,7 @@ impl Default for SimOptions {
             workers: 0,
             budget: Some(budget),
             sanitize: false,
+            strict: false,
             profile: false,
             asynchrony: ptx_sim::Asynchrony::default(),
             prints: false,

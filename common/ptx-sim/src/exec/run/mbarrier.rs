@@ -76,7 +76,9 @@ pub(crate) fn mbarrier<M: Monitor>(
     mask: u32,
 ) -> Checked<bool> {
     let addresses = addresses(rows, context.frame_local(), &mbarrier.address);
-    let atomic = Reach { order: mbarrier.order, blind: true, ..Reach::new(Kind::Atomic, 8) };
+    // CUTLASS and others leave the scope out where the barrier is another block's, which makes it `.cta`: hardware hands over all the same.
+    let scope = if context.launch.strict { mbarrier.scope } else { Scope::Device };
+    let atomic = Reach { order: mbarrier.order, scope, blind: true, ..Reach::new(Kind::Atomic, 8) };
     let mut waits = false;
     for lane in lanes(mask) {
         let at = cluster::offset_of(addresses[lane]);

@@ -22,7 +22,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             let space = m.space().unwrap_or(MemSpace::Generic);
             m.flag("b64");
             m.finish()?;
-            return self.emit_mbarrier(operand(ops, 0)?, space, op, Order::Release);
+            return self.emit_mbarrier(operand(ops, 0)?, space, op, (Order::Release, Scope::Block));
         }
         if m.flag("commit_group") {
             return self.plain(m, Op::CpAsyncCommit);

@@ -30,6 +30,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let parity = m.flag("parity");
         let no_complete = m.flag("noComplete");
         let order = m.order();
+        let scope = m.scope(Scope::Block);
         let space = m.space().unwrap_or(MemSpace::Generic);
         m.ignore_hints();
         m.flag("b64");
@@ -85,7 +86,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 (address, MbarrierOp::Wait { p, phase }, order)
             }
         };
-        self.emit_mbarrier(address, space, op, order)
+        self.emit_mbarrier(address, space, op, (order, scope))
     }
 
     pub(super) fn emit_mbarrier(
@@ -93,14 +94,14 @@ impl<'a> FunctionLowering<'_, 'a> {
         address: &Operand<'a>,
         space: MemSpace,
         op: MbarrierOp,
-        order: Order,
+        (order, scope): (Order, Scope),
     ) -> Lower<()> {
         let anywhere = matches!(op, MbarrierOp::Arrive { d: None, .. } | MbarrierOp::Transactions { .. });
         if space == MemSpace::Cluster && !anywhere {
             return invalid("an mbarrier of another block takes arrivals without a state, and transactions");
         }
         let address = self.address(address, space)?;
-        self.emit(Op::Mbarrier(Box::new(Mbarrier { address, op, order })));
+        self.emit(Op::Mbarrier(Box::new(Mbarrier { address, op, order, scope })));
         Ok(())
     }
 

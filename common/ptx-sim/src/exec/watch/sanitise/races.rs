@@ -8,7 +8,7 @@ use crate::exec::state::place::{Kind, Place, Visit};
 use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::shadow::*;
 use crate::fault::{ASYNCHRONOUS_COPY, FaultKind};
-use crate::ir::{CLUSTER_RANK, MbarrierOp, Op, Order, Scope};
+use crate::ir::{CLUSTER_RANK, MbarrierOp, MemSpace, Op, Order, Scope};
 use crate::lanes::{lanes, lanes_where};
 use crate::limits::Use;
 use crate::memory::Allocation;
@@ -21,12 +21,26 @@ const SCOPE: &str = "PTX ISA, \"Morally strong operations\": the scope of each n
 const INITIALISATION: &str = "that write initialises an mbarrier: before another thread uses the object stands a barrier of both (for another \
                               block of the cluster a fence.mbarrier_init, and the cluster's barrier)";
 
+const ARRIVAL: &str = "an arrival at an mbarrier is of block scope (`.cta`) unless it names another, and tells threads of other blocks nothing: \
+                       `mbarrier.arrive.release.cluster` does";
+
+/// Whether an instruction arrives at an mbarrier, perhaps another block's, for threads of its own block only.
+fn arrives_in_block_scope(op: &Op) -> bool {
+    matches!(op, Op::Mbarrier(mbarrier) if matches!(mbarrier.op, MbarrierOp::Arrive { d: None, .. })
+        && mbarrier.scope == Scope::Block
+        && mbarrier.address.space != MemSpace::Shared)
+}
+
 /// The part of the memory model that a strict sanitiser alone insists on, if the race may be due to it.
 fn letter(visit: &Visit<'_>, shadow: &BlockShadow, with: Record) -> Option<&'static str> {
     if visit.reach.order == Order::Volatile && with[2] & STRONG != 0 {
         return Some("`volatile` does not order what lanes of a warp do: put a `__syncwarp()` between the two");
     }
     let block = shadow.block_of(with[0]);
+    let program = visit.at.launch.program;
+    if block != shadow.number() && program.code.iter().any(|instruction| arrives_in_block_scope(&instruction.op)) {
+        return Some(ARRIVAL);
+    }
     let knows =
         |seen: &Acquired| seen.clock.as_ref().is_some_and(|clock| clock.covers(with[0] - 1, block, with[1], false));
     shadow.warps.iter().flat_map(|warp| &warp.seen).any(knows).then_some(
@@ -75,9 +89,11 @@ impl Sanitiser {
         let since = memory.since;
         let strong = reach.order != Order::Weak;
         let (reads, writes) = (reach.reads(), reach.writes());
+        let on_mbarrier = matches!(launch.program.code[pc].op, Op::Mbarrier(_));
         let flags = if strong { STRONG } else { 0 }
             | if strong && reach.scope == Scope::System { SYSTEM } else { 0 }
-            | if strong && reach.scope == Scope::Block { BLOCK_SCOPE } else { 0 }
+            // Operations on an mbarrier never race with each other; their scope says how far they hand over.
+            | if strong && reach.scope == Scope::Block && !on_mbarrier { BLOCK_SCOPE } else { 0 }
             | if reach.kind == Kind::Copy { PENDING } else { 0 }
             | if reads { READ } else { 0 }
             | if writes { WRITE } else { 0 };
@@ -112,7 +128,7 @@ impl Sanitiser {
         let together = |with: Record| in_scope(with) && !(is_loose && is_mate(with));
         // What the place hands over says nothing of the write there that another block's scope leaves out, and a wait must not come
         // before its mbarrier's initialisation, of which it learns only if it comes after.
-        let is_late = reach.scope == Scope::Block || matches!(launch.program.code[pc].op, Op::Mbarrier(_));
+        let is_late = reach.scope == Scope::Block || on_mbarrier;
         for lane in lanes(mask) {
             let me = first_thread.wrapping_add(lane as u32);
             let record = [me, self.now, (pc as u32) << FLAGS | flags];

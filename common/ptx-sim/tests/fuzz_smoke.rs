@@ -3,11 +3,11 @@
 //! Three seconds by default; `PTX_SIM_FUZZ_SECONDS=600` for longer, `PTX_SIM_FUZZ_SEED` for other mutations. A failing
 //! text is written to a file whose name is printed. With every overflow of the simulator a panic, for twenty minutes:
 //!
-//! `PTX_SIM_FUZZ_SECONDS=1200 cargo checked --test it fuzz_smoke:: -- --nocapture`
+//! `PTX_SIM_FUZZ_SECONDS=1200 cargo checked --test fuzz_smoke -- --nocapture`
 //!
 //! `fuzz/` has the same target for cargo-fuzz, guided by coverage.
 
-#[path = "../../fuzz/fuzz_targets/target.rs"]
+#[path = "../fuzz/fuzz_targets/target.rs"]
 mod target;
 
 use std::path::Path;
