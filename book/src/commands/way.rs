@@ -37,7 +37,7 @@ const EXCEPTIONS: &[(Way, &[&str])] = &[
     (Elsewhere("since it needs ImageNet's validation set"), &["evaluate"]),
     (
         Elsewhere("since it needs the CUDA toolkit"),
-        &["nvcc", "./vector_add", "./matmul_cute", "./broken", "ptxas", "cuobjdump", "nvdisasm"],
+        &["nvcc", "./vector_add", "./matmul_cute", "./broken", "./sum", "ptxas", "cuobjdump", "nvdisasm"],
     ),
     (Elsewhere("since it needs a GPU and NVIDIA's tools"), &["ncu", "nsys", "compute-sanitizer", "cuda-gdb"]),
     (
