@@ -13,10 +13,11 @@ use crate::work::{Function, Host, Place, Work};
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });
 
-/// Held while work is done: whoever waits for it waits here.
+/// Held while waiting work is done: whoever waits for it waits here.
 static BUSY: Mutex<()> = Mutex::new(());
 
-/// Work that has not been done, in the order in which it was queued.
+/// Work that has not been done, in the order in which it was queued. Without `--late` there is none: a thread does its work itself,
+/// whatever the others do.
 struct Waiting {
     items: Vec<Item>,
     /// Number of the last item; they begin with 1.
@@ -64,36 +65,40 @@ pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
     let when = when.into();
     let stream = if let When::In(stream) = when { stream } else { 0 };
     let state = state()?;
-    context()?;
+    let context = context()?;
     if let Some(capture) = state.capture(stream)? {
         locked(&capture).get_or_insert_default().push(work);
         return Ok(());
     }
-    let waits = !state.options.late || matches!(when, When::Now) || state.is_pageable(&work);
+    if !state.options.late {
+        return context.keep(run(&work, state));
+    }
+    let waits = matches!(when, When::Now) || state.is_pageable(&work);
     let number = push(state, stream, work, Vec::new())?;
     if waits { finish(Wanted::Item(number)) } else { Ok(()) }
 }
 
 /// Queues the recording of an event, and notes where to wait for it.
 pub(crate) fn record(event: &Event, stream: Handle) -> Outcome {
-    *locked(&event.recorded) = None;
     let state = state()?;
-    let number = push(state, stream, Work::Record(Arc::clone(&event.recorded)), Vec::new())?;
-    *locked(&event.item) = Some(number);
-    if state.options.late { Ok(()) } else { finish(Wanted::Item(number)) }
+    let work = Work::Record(Arc::clone(&event.recorded));
+    if !state.options.late {
+        return run(&work, state);
+    }
+    *locked(&event.recorded) = None;
+    *locked(&event.item) = Some(push(state, stream, work, Vec::new())?);
+    Ok(())
 }
 
 /// Lets the later work of a stream wait for an item.
 pub(crate) fn wait_for(item: u64, stream: Handle) -> Outcome {
-    let state = state()?;
-    if state.options.late { push(state, stream, Work::Sequence(Vec::new()), vec![item]).map(|_| ()) } else { Ok(()) }
+    push(state()?, stream, Work::Sequence(Vec::new()), vec![item]).map(|_| ())
 }
 
 /// Does all the work that the program waits for.
 pub(crate) fn finish(wanted: Wanted) -> Outcome {
     let state = state()?;
-    // Work that is done at once is done by the thread that queues it, whatever the others do.
-    let _busy = state.options.late.then(|| locked(&BUSY));
+    let _busy = locked(&BUSY);
     let done = take(wanted).into_iter().map(|item| item.context.keep(run(&item.work, state)));
     done.fold(Ok(()), Outcome::and)
 }
