@@ -6,22 +6,8 @@ use ptx_sim::{
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::queue::{Wanted, finish};
-use crate::state::{refused, say, state};
+use crate::state::{Array, refused, say, state};
 use crate::work::Place;
-
-/// `CUarray`
-#[derive(Debug)]
-pub(crate) struct Array {
-    /// The surface whose memory is the array's.
-    surface: ObjectHandle,
-    pub(crate) format: TexelFormat,
-    /// Width, height and depth or layers, as the program gave them.
-    pub(crate) size: [usize; 3],
-    pub(crate) flags: u32,
-    base: Pointer,
-    /// Bytes from a row to the next.
-    pub(crate) pitch: usize,
-}
 
 /// Flags of `cudaMalloc3DArray`, which are those of `CUDA_ARRAY3D`.
 const LAYERED: u32 = 1;

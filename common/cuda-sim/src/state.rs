@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use ptx_sim::{Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError};
+use ptx_sim::{
+    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, TexelFormat,
+};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
-use crate::array::Array;
 use crate::log::Line;
 use crate::options::Options;
 use crate::work::{FIRST_ADDRESS, Function, Place, Work};
@@ -401,6 +402,20 @@ pub(crate) struct Node {
     /// Numbers of the nodes that come before it.
     pub(crate) after: Vec<usize>,
     pub(crate) enabled: bool,
+}
+
+/// `CUarray`
+#[derive(Debug)]
+pub(crate) struct Array {
+    /// The surface whose memory is the array's.
+    pub(crate) surface: ObjectHandle,
+    pub(crate) format: TexelFormat,
+    /// Width, height and depth or layers, as the program gave them.
+    pub(crate) size: [usize; 3],
+    pub(crate) flags: u32,
+    pub(crate) base: Pointer,
+    /// Bytes from a row to the next.
+    pub(crate) pitch: usize,
 }
 
 /// `CUlinkState`: the image so far.

@@ -8,9 +8,9 @@ use super::memory::{Extent, kind, sides};
 use super::runtime;
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::{put, put_if_wanted};
-use crate::array::{Array, array, destroy_texture, linear_texture, pitched_texture};
+use crate::array::{array, destroy_texture, linear_texture, pitched_texture};
 use crate::queue::{When, submit};
-use crate::state::state;
+use crate::state::{Array, state};
 use crate::work::{Place, Work};
 
 /// `cudaChannelFormatDesc`: bits of each channel, and their kind.

@@ -7,10 +7,10 @@ use super::registration::variable;
 use super::{current_device, outcome, runtime, same_as_driver};
 use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer, memory_type};
 use crate::api::put;
-use crate::array::{Array, array};
+use crate::array::array;
 use crate::driver::memory::*;
 use crate::queue::{When, submit};
-use crate::state::{HostMemoryKind, state};
+use crate::state::{Array, HostMemoryKind, state};
 use crate::work::{FIRST_ADDRESS, Place, Work};
 
 /// `cudaMemcpyKind`
