@@ -47,7 +47,7 @@ impl From<&Fault> for Entry {
 pub struct Launch {
     /// The kernel, as PTX names it.
     pub kernel: String,
-    /// Counters by the names of [`ptx_sim::profile::Counters`], with `flops` and the bytes of distinct sectors.
+    /// Counters by the names of [`ptx_sim::Counters`], with `flops` and the bytes of distinct sectors.
     pub counters: BTreeMap<String, u64>,
     /// Identifier of the process.
     pub process: u32,
