@@ -34,7 +34,7 @@ exported! {
         // What does not fit together is told when the link is loaded.
         // SAFETY: as the caller promises.
         unsafe { error_log(options, values, count)? };
-        let empty = [LINKED.as_slice(), &[0]].concat();
+        let empty = [LINKED.as_slice(), &[0, 0]].concat();
         // SAFETY: a place of the caller's.
         unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }
     }
