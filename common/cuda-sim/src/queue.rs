@@ -66,7 +66,7 @@ pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
     let state = state()?;
     context()?;
     if let Some(capture) = state.capture(stream)? {
-        locked(&capture).get_or_insert_default().push(work);
+        state.graphs.get(capture.graph)?.record(work);
         return Ok(());
     }
     let waits = !state.options.late || matches!(when, When::Now) || state.is_pageable(&work);

@@ -10,9 +10,6 @@ use crate::queue::{Wanted, When, finish, submit};
 use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, refused, state};
 use crate::work::{Place, Work};
 
-/// The default memory pool of a device, as a handle.
-const POOL: Handle = 0x80;
-
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
     context()?;
     if bytes == 0 {
@@ -198,7 +195,8 @@ exported! {
         unsafe { put(pointer, allocate_in(stream, bytes)?) }
     }
 
-    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, _pool: Handle, stream: Handle) {
+    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, pool: Handle, stream: Handle) {
+        state()?.pools.get(pool)?;
         // SAFETY: a place of the caller's.
         unsafe { put(pointer, allocate_in(stream, bytes)?) }
     }
@@ -398,29 +396,5 @@ exported! {
 
     fn cuMemsetD32Async(target: Pointer, value: c_uint, count: usize, stream: Handle) {
         fill(target, value, 4, count, stream)
-    }
-
-    fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) {
-        state()?.primary(device)?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(pool, POOL) }
-    }
-
-    fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
-        state()?.primary(device)?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(pool, POOL) }
-    }
-
-    fn cuMemPoolSetAccess(_pool: Handle, _map: *const c_void, _count: usize) {
-        state().map(|_| ())
-    }
-
-    fn cuMemPoolSetAttribute(_pool: Handle, _attribute: c_int, _value: *mut c_void) {
-        state().map(|_| ())
-    }
-
-    fn cuMemPoolTrimTo(_pool: Handle, _bytes: usize) {
-        state().map(|_| ())
     }
 }

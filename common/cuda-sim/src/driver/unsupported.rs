@@ -13,9 +13,6 @@ crate::api::unsupported! {
     cuIpcGetMemHandle
     cuIpcOpenEventHandle
     cuIpcOpenMemHandle_v2
-    cuMemPoolCreate
-    cuMemPoolDestroy
-    cuMemPoolGetAttribute
     cuSurfObjectCreate
     cuSurfObjectDestroy
     cuTexObjectCreate
