@@ -167,10 +167,20 @@ fn copy(to: Place, from: Place, bytes: usize, when: impl Into<When>) -> Outcome 
 }
 
 fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize, stream: Handle) -> Outcome {
-    if !target.is_multiple_of(element_bytes as u64) {
+    fill_2d((target, 0), value, element_bytes, (count, 1), stream)
+}
+
+fn fill_2d(
+    (target, pitch): (Pointer, usize),
+    value: u32,
+    element_bytes: usize,
+    (width, rows): (usize, usize),
+    stream: Handle,
+) -> Outcome {
+    if !target.is_multiple_of(element_bytes as u64) || !pitch.is_multiple_of(element_bytes) {
         return Err(Code::INVALID_VALUE);
     }
-    submit(stream, Work::fill(target, value, element_bytes, count))
+    submit(stream, Work::Fill { target, value, element_bytes, width, rows, pitch })
 }
 
 exported! {
@@ -396,5 +406,29 @@ exported! {
 
     fn cuMemsetD32Async(target: Pointer, value: c_uint, count: usize, stream: Handle) {
         fill(target, value, 4, count, stream)
+    }
+
+    fn cuMemsetD2D8_v2(target: Pointer, pitch: usize, value: u8, width: usize, rows: usize) {
+        fill_2d((target, pitch), value.into(), 1, (width, rows), 0)
+    }
+
+    fn cuMemsetD2D16_v2(target: Pointer, pitch: usize, value: u16, width: usize, rows: usize) {
+        fill_2d((target, pitch), value.into(), 2, (width, rows), 0)
+    }
+
+    fn cuMemsetD2D32_v2(target: Pointer, pitch: usize, value: c_uint, width: usize, rows: usize) {
+        fill_2d((target, pitch), value, 4, (width, rows), 0)
+    }
+
+    fn cuMemsetD2D8Async(target: Pointer, pitch: usize, value: u8, width: usize, rows: usize, stream: Handle) {
+        fill_2d((target, pitch), value.into(), 1, (width, rows), stream)
+    }
+
+    fn cuMemsetD2D16Async(target: Pointer, pitch: usize, value: u16, width: usize, rows: usize, stream: Handle) {
+        fill_2d((target, pitch), value.into(), 2, (width, rows), stream)
+    }
+
+    fn cuMemsetD2D32Async(target: Pointer, pitch: usize, value: c_uint, width: usize, rows: usize, stream: Handle) {
+        fill_2d((target, pitch), value, 4, (width, rows), stream)
     }
 }

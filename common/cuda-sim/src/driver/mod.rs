@@ -9,6 +9,7 @@ pub(crate) mod launch;
 pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod parameter;
 pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;
@@ -30,6 +31,7 @@ pub(crate) fn find(name: &str) -> Option<Address> {
         link::FUNCTIONS,
         memory::FUNCTIONS,
         module::FUNCTIONS,
+        parameter::FUNCTIONS,
         pool::FUNCTIONS,
         stream::FUNCTIONS,
         tensor_map::FUNCTIONS,

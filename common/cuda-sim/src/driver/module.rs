@@ -86,7 +86,7 @@ pub(crate) fn function(module: Handle, name: &str) -> Outcome<Handle> {
         error => tell_load_error(&error),
     })?;
     let (dynamic_shared, carveout) = (AtomicI32::new(0), AtomicI32::new(-1));
-    let handle = state.functions.add(Function { kernel, module, dynamic_shared, carveout });
+    let handle = state.functions.add(Function { kernel, module, dynamic_shared, carveout, next: Mutex::default() });
     functions.insert(name.to_owned(), handle);
     Ok(handle)
 }
