@@ -13,12 +13,13 @@ const FATBIN: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 const WRAPPER: [u8; 4] = 0x4662_43b1_u32.to_le_bytes();
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// First bytes of a linked image, which only this library loads: the texts follow, each with a zero byte behind it, and an empty one.
+/// First bytes of a linked image, which only this library loads: the texts follow, each with a zero byte
+/// before and behind it, and an empty one.
 pub(crate) const LINKED: &[u8; 8] = b"cuda-sim";
 
 /// Remedy for a program of machine code alone, which the simulator does not run.
 const NO_PTX: &str = "the program has machine code for a GPU and no PTX that fits, and the simulator runs PTX. Keep it: `nvcc -gencode \
-    arch=compute_90,code=compute_90`, `CUPY_COMPILE_WITH_PTX=1` for CuPy, or a `TRITON_PTXAS_PATH` that copies its input for Triton";
+    arch=compute_90,code=compute_90`, `CUPY_COMPILE_WITH_PTX=1` for CuPy, or a `TRITON_PTXAS_PATH` (`TRITON_PTXAS_BLACKWELL_PATH` since 3.9) that copies its input for Triton";
 
 /// Machine code alone: says how to keep PTX.
 fn without_ptx() -> Code {
@@ -56,7 +57,7 @@ unsafe fn bytes_of<'t>(image: *const u8) -> &'t [u8] {
             _ => {
                 let mut bytes = CStr::from_ptr(image.cast()).count_bytes();
                 if std::slice::from_raw_parts(image, bytes).starts_with(LINKED) {
-                    while image.add(bytes).read() != 0 {
+                    while image.add(bytes + 1).read() != 0 {
                         bytes += 1 + CStr::from_ptr(image.add(bytes + 1).cast()).count_bytes();
                     }
                 }
@@ -265,6 +266,14 @@ mod tests {
         assert_eq!(ptx_in(&whole, DEVICE).unwrap(), [TEXT]);
         for bytes in 4..whole.len() - 1 {
             assert!(ptx_in(&whole[..bytes], DEVICE).is_err(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_linked_image_in_memory_has_all_its_texts() {
+        for (image, texts) in [(&b"cuda-sim\0\0"[..], &[][..]), (b"cuda-sim\0one\0two\0\0", &["one", "two"])] {
+            // SAFETY: an image that ends as linked ones do.
+            assert_eq!(unsafe { ptx_at(image.as_ptr().cast(), DEVICE) }.unwrap(), texts);
         }
     }
 

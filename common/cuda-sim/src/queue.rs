@@ -67,7 +67,7 @@ pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
     let state = state()?;
     let context = context()?;
     if let Some(capture) = state.capture(stream)? {
-        locked(&capture).get_or_insert_default().push(work);
+        state.graphs.get(capture.graph)?.record(work);
         return Ok(());
     }
     if !state.options.late {

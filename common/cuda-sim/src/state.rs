@@ -40,6 +40,10 @@ pub(crate) struct State {
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
     /// Allocations of graphs, which stay for the next launch when they are freed.
     pub(crate) graph_memory: Mutex<BTreeSet<Pointer>>,
+    pub(crate) pools: Handles<Pool>,
+    /// Pools that programs have chosen for devices, in place of the default ones.
+    pub(crate) current_pools: Mutex<BTreeMap<c_int, Handle>>,
+    default_pools: Vec<Handle>,
     primary: Vec<Handle>,
     /// Findings already printed: each line once.
     known: Mutex<BTreeSet<(String, String, u32)>>,
@@ -128,6 +132,8 @@ impl State {
         });
         let contexts = Handles::default();
         let primary = (0..options.devices).map(|ordinal| contexts.add(Context::new(ordinal.into()))).collect();
+        let pools = Handles::default();
+        let default_pools = (0..options.devices).map(|_| pools.add(Pool::default())).collect();
         Self {
             options,
             device,
@@ -141,6 +147,9 @@ impl State {
             arrays: Handles::default(),
             host_memory: Mutex::default(),
             graph_memory: Mutex::default(),
+            pools,
+            current_pools: Mutex::default(),
+            default_pools,
             primary,
             known: Mutex::default(),
         }
@@ -150,6 +159,12 @@ impl State {
     pub(crate) fn primary(&self, device: c_int) -> Outcome<Handle> {
         let at = usize::try_from(device).map_err(|_| Code::INVALID_DEVICE)?;
         self.primary.get(at).copied().ok_or(Code::INVALID_DEVICE)
+    }
+
+    /// The default memory pool of a device.
+    pub(crate) fn default_pool(&self, device: c_int) -> Outcome<Handle> {
+        let at = usize::try_from(device).map_err(|_| Code::INVALID_DEVICE)?;
+        self.default_pools.get(at).copied().ok_or(Code::INVALID_DEVICE)
     }
 
     /// The stream of a handle; the built-in ones need none.
@@ -201,9 +216,9 @@ impl State {
     }
 
     /// The capture that records the work of a stream, if one does.
-    pub(crate) fn capture(&self, stream: Handle) -> Outcome<Option<Capture>> {
+    pub(crate) fn capture(&self, stream: Handle) -> Outcome<Option<Arc<Capture>>> {
         let capture = self.stream(stream)?.and_then(|stream| locked(&stream.capture).clone());
-        Ok(capture.filter(|capture| locked(capture).is_some()))
+        Ok(capture.filter(|capture| !capture.ended.load(Ordering::Relaxed)))
     }
 
     /// Prints findings and faults, and appends them to the log. Each line of a program is told once.
@@ -366,8 +381,12 @@ pub(crate) struct Module {
     pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
 }
 
-/// Work recorded since a capture began, in all streams that take part; `None` once it has ended.
-pub(crate) type Capture = Arc<Mutex<Option<Vec<Work>>>>;
+/// The recording of work as a graph, in all streams that take part.
+#[derive(Debug, Default)]
+pub(crate) struct Capture {
+    pub(crate) graph: Handle,
+    pub(crate) ended: AtomicBool,
+}
 
 /// `CUstream`.
 #[derive(Debug)]
@@ -376,7 +395,7 @@ pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: c_int,
     /// The last capture that it took part in.
-    pub(crate) capture: Mutex<Option<Capture>>,
+    pub(crate) capture: Mutex<Option<Arc<Capture>>>,
 }
 
 /// `CUevent`.
@@ -387,7 +406,7 @@ pub(crate) struct Event {
     /// Number of its last recording among the work of all streams.
     pub(crate) item: Mutex<Option<u64>>,
     /// The capture that it was recorded in last, if it was one: a stream that waits for it takes part.
-    pub(crate) capture: Mutex<Option<Capture>>,
+    pub(crate) capture: Mutex<Option<Arc<Capture>>>,
     pub(crate) times: bool,
 }
 
@@ -416,6 +435,18 @@ pub(crate) struct Array {
     pub(crate) base: Pointer,
     /// Bytes from a row to the next.
     pub(crate) pitch: usize,
+}
+
+/// `CUmemoryPool`: its settings, by their numbers in `CUmemPool_attribute`, which have no effect.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) settings: Mutex<[u64; 5]>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self { settings: Mutex::new([0, 1, 1, 1, 0]) }
+    }
 }
 
 /// `CUlinkState`: the image so far.

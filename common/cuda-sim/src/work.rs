@@ -73,11 +73,6 @@ impl Work {
     pub(crate) fn copy(to: Place, from: Place, bytes: usize) -> Self {
         Self::Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0 }
     }
-
-    /// A fill of one run of `count` values.
-    pub(crate) fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize) -> Self {
-        Self::Fill { target, value, element_bytes, width: count, rows: 1, pitch: 0 }
-    }
 }
 
 /// `CUfunction` and `CUkernel`.
@@ -88,4 +83,20 @@ pub(crate) struct Function {
     /// Maximum dynamic shared memory of a launch, if the program asked for more than 48 KiB.
     pub(crate) dynamic_shared: AtomicI32,
     pub(crate) carveout: AtomicI32,
+    /// What `cuLaunchGrid` launches.
+    pub(crate) next: Mutex<Next>,
+}
+
+/// A launch by the functions from before CUDA 4, as far as it is set.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) params: Vec<u8>,
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self { block: [1; 3], shared_bytes: 0, params: Vec::new() }
+    }
 }

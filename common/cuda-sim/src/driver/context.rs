@@ -11,6 +11,9 @@ use crate::state::{self, Context, context, pop_current, push_current, set_curren
 /// Limits that can be asked for and set without effect, by `CUlimit`: the stack, printf's buffer, the heap …
 const LIMITS: std::ops::Range<c_int> = 0..9;
 
+/// `CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE`.
+const FOUR_BYTE_BANKS: c_int = 1;
+
 /// A context, which becomes current.
 fn create(flags: c_uint, device: DeviceId) -> Outcome<Handle> {
     let state = state()?;
@@ -20,6 +23,17 @@ fn create(flags: c_uint, device: DeviceId) -> Outcome<Handle> {
     let handle = state.contexts.add(created);
     push_current(handle);
     Ok(handle)
+}
+
+fn destroy(handle: Handle) -> Outcome {
+    finish(Wanted::All)?;
+    let state = state()?;
+    state.contexts.remove(handle).map_err(|_| Code::INVALID_CONTEXT)?;
+    state.streams.retain(|stream| stream.context != handle);
+    if state::current() == Some(handle) {
+        pop_current();
+    }
+    Ok(())
 }
 
 exported! {
@@ -38,14 +52,22 @@ exported! {
     }
 
     fn cuCtxDestroy_v2(handle: Handle) {
-        finish(Wanted::All)?;
-        let state = state()?;
-        state.contexts.remove(handle).map_err(|_| Code::INVALID_CONTEXT)?;
-        state.streams.retain(|stream| stream.context != handle);
-        if state::current() == Some(handle) {
-            pop_current();
-        }
-        Ok(())
+        destroy(handle)
+    }
+
+    // Nothing attaches, so the one that detaches is the last.
+    fn cuCtxDetach(handle: Handle) {
+        destroy(handle)
+    }
+
+    fn cuCtxGetSharedMemConfig(config: *mut c_int) {
+        context()?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(config, FOUR_BYTE_BANKS) }
+    }
+
+    fn cuCtxSetSharedMemConfig(_config: c_int) {
+        context().map(|_| ())
     }
 
     fn cuCtxGetCurrent(handle: *mut Handle) {

@@ -27,11 +27,11 @@ mod node_type {
 }
 
 impl Graph {
-    /// Work in order, each piece after the one before.
-    pub(super) fn of(works: Vec<Work>) -> Self {
-        let node =
-            |(at, work): (usize, Work)| Node { work, after: at.checked_sub(1).into_iter().collect(), enabled: true };
-        Self(Mutex::new(works.into_iter().enumerate().map(node).collect()))
+    /// Adds work after all that is there.
+    pub(crate) fn record(&self, work: Work) {
+        let mut nodes = locked(&self.0);
+        let after = nodes.len().checked_sub(1).into_iter().collect();
+        nodes.push(Node { work, after, enabled: true });
     }
 
     /// All work, in an order that the dependencies allow; `None` if they form a circle.
@@ -208,6 +208,15 @@ unsafe fn copy(copied: *mut Handle, graph: Handle) -> Outcome {
     let nodes = locked(&graph.0).clone();
     // SAFETY: as the caller promises.
     unsafe { put(copied, state.graphs.add(Graph(Mutex::new(nodes)))) }
+}
+
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`: what has an effect is what is written.
+#[repr(C)]
+pub(crate) struct Instantiation {
+    flags: u64,
+    upload_stream: Handle,
+    error_node: Handle,
+    result: c_int,
 }
 
 /// Stores as many values as the caller has room for, and their number.
@@ -484,6 +493,15 @@ exported! {
     fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, _flags: u64) {
         // SAFETY: as the caller promises.
         unsafe { copy(executable, graph) }
+    }
+
+    fn cuGraphInstantiateWithParams(executable: *mut Handle, graph: Handle, params: *mut Instantiation) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let params = params.as_mut().ok_or(Code::INVALID_VALUE)?;
+            (params.error_node, params.result) = (0, 0);
+            copy(executable, graph)
+        }
     }
 
     fn cuGraphInstantiate_v2(

@@ -9,11 +9,17 @@ use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{LINKED, ptx_in};
 use crate::state::{Link, context, locked, state};
 
-/// `CU_JIT_INPUT_PTX` and `CU_JIT_INPUT_FATBINARY`; all others hold machine code.
+/// `CU_JIT_INPUT_PTX` and `CU_JIT_INPUT_FATBINARY`; the others hold machine code.
 const PTX: c_int = 1;
 const FAT_BINARY: c_int = 2;
+/// `CU_JIT_INPUT_LIBRARY`: `libcudadevrt.a`, whose functions the simulator has.
+const LIBRARY: c_int = 4;
 
 fn add(link: Handle, kind: c_int, bytes: &[u8]) -> Outcome {
+    if kind == LIBRARY {
+        // What no text defines is told when the link is loaded.
+        return state()?.links.get(link).map(|_| ());
+    }
     if ![PTX, FAT_BINARY].contains(&kind) {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
@@ -34,7 +40,7 @@ exported! {
         // What does not fit together is told when the link is loaded.
         // SAFETY: as the caller promises.
         unsafe { error_log(options, values, count)? };
-        let empty = [LINKED.as_slice(), &[0]].concat();
+        let empty = [LINKED.as_slice(), &[0, 0]].concat();
         // SAFETY: a place of the caller's.
         unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }
     }

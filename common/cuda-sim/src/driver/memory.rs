@@ -10,9 +10,6 @@ use crate::queue::{Wanted, When, finish, submit};
 use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, refused, state};
 use crate::work::{Place, Work};
 
-/// The default memory pool of a device, as a handle.
-const POOL: Handle = 0x80;
-
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
     context()?;
     if bytes == 0 {
@@ -170,10 +167,20 @@ fn copy(to: Place, from: Place, bytes: usize, when: impl Into<When>) -> Outcome 
 }
 
 fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize, stream: Handle) -> Outcome {
-    if !target.is_multiple_of(element_bytes as u64) {
+    fill_2d((target, 0), value, element_bytes, (count, 1), stream)
+}
+
+fn fill_2d(
+    (target, pitch): (Pointer, usize),
+    value: u32,
+    element_bytes: usize,
+    (width, rows): (usize, usize),
+    stream: Handle,
+) -> Outcome {
+    if !target.is_multiple_of(element_bytes as u64) || !pitch.is_multiple_of(element_bytes) {
         return Err(Code::INVALID_VALUE);
     }
-    submit(stream, Work::fill(target, value, element_bytes, count))
+    submit(stream, Work::Fill { target, value, element_bytes, width, rows, pitch })
 }
 
 exported! {
@@ -198,7 +205,8 @@ exported! {
         unsafe { put(pointer, allocate_in(stream, bytes)?) }
     }
 
-    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, _pool: Handle, stream: Handle) {
+    fn cuMemAllocFromPoolAsync(pointer: *mut Pointer, bytes: usize, pool: Handle, stream: Handle) {
+        state()?.pools.get(pool)?;
         // SAFETY: a place of the caller's.
         unsafe { put(pointer, allocate_in(stream, bytes)?) }
     }
@@ -400,27 +408,27 @@ exported! {
         fill(target, value, 4, count, stream)
     }
 
-    fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) {
-        state()?.primary(device)?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(pool, POOL) }
+    fn cuMemsetD2D8_v2(target: Pointer, pitch: usize, value: u8, width: usize, rows: usize) {
+        fill_2d((target, pitch), value.into(), 1, (width, rows), 0)
     }
 
-    fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
-        state()?.primary(device)?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(pool, POOL) }
+    fn cuMemsetD2D16_v2(target: Pointer, pitch: usize, value: u16, width: usize, rows: usize) {
+        fill_2d((target, pitch), value.into(), 2, (width, rows), 0)
     }
 
-    fn cuMemPoolSetAccess(_pool: Handle, _map: *const c_void, _count: usize) {
-        state().map(|_| ())
+    fn cuMemsetD2D32_v2(target: Pointer, pitch: usize, value: c_uint, width: usize, rows: usize) {
+        fill_2d((target, pitch), value, 4, (width, rows), 0)
     }
 
-    fn cuMemPoolSetAttribute(_pool: Handle, _attribute: c_int, _value: *mut c_void) {
-        state().map(|_| ())
+    fn cuMemsetD2D8Async(target: Pointer, pitch: usize, value: u8, width: usize, rows: usize, stream: Handle) {
+        fill_2d((target, pitch), value.into(), 1, (width, rows), stream)
     }
 
-    fn cuMemPoolTrimTo(_pool: Handle, _bytes: usize) {
-        state().map(|_| ())
+    fn cuMemsetD2D16Async(target: Pointer, pitch: usize, value: u16, width: usize, rows: usize, stream: Handle) {
+        fill_2d((target, pitch), value.into(), 2, (width, rows), stream)
+    }
+
+    fn cuMemsetD2D32Async(target: Pointer, pitch: usize, value: c_uint, width: usize, rows: usize, stream: Handle) {
+        fill_2d((target, pitch), value, 4, (width, rows), stream)
     }
 }

@@ -9,6 +9,8 @@ pub(crate) mod launch;
 pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod parameter;
+pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;
 mod unsupported;
@@ -17,6 +19,8 @@ use crate::api::Address;
 
 /// The function of that name. Programs ask for `cuMemAlloc` and mean its newest version, which is exported as `cuMemAlloc_v2`.
 pub(crate) fn find(name: &str) -> Option<Address> {
+    // The newest version of this one has another name.
+    let name = if name == "cuGraphInstantiate" { "cuGraphInstantiateWithFlags" } else { name };
     let chapters = [
         context::FUNCTIONS,
         device::FUNCTIONS,
@@ -27,6 +31,8 @@ pub(crate) fn find(name: &str) -> Option<Address> {
         link::FUNCTIONS,
         memory::FUNCTIONS,
         module::FUNCTIONS,
+        parameter::FUNCTIONS,
+        pool::FUNCTIONS,
         stream::FUNCTIONS,
         tensor_map::FUNCTIONS,
         unsupported::FUNCTIONS,

@@ -86,7 +86,7 @@ pub(crate) fn function(module: Handle, name: &str) -> Outcome<Handle> {
         error => tell_load_error(&error),
     })?;
     let (dynamic_shared, carveout) = (AtomicI32::new(0), AtomicI32::new(-1));
-    let handle = state.functions.add(Function { kernel, module, dynamic_shared, carveout });
+    let handle = state.functions.add(Function { kernel, module, dynamic_shared, carveout, next: Mutex::default() });
     functions.insert(name.to_owned(), handle);
     Ok(handle)
 }
@@ -121,12 +121,14 @@ pub(crate) fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
     Ok(match id {
         attribute::MAX_THREADS_PER_BLOCK => info.max_threads.unwrap_or(ptx_sim::MAX_THREADS) as c_int,
         attribute::SHARED_SIZE => info.static_shared as c_int,
+        attribute::CONST_SIZE => c_int::try_from(info.constant_bytes).unwrap_or(c_int::MAX),
+        attribute::LOCAL_SIZE => info.local_bytes as c_int,
         attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
         attribute::MAX_DYNAMIC_SHARED_SIZE => {
             function.dynamic_shared.load(Ordering::Relaxed).max(SHARED_WITHOUT_ASKING - info.static_shared as i32)
         }
         attribute::PREFERRED_CARVEOUT => function.carveout.load(Ordering::Relaxed),
-        // Registers and local memory are ptxas' choice, and unknown here.
+        // Registers are ptxas' choice, and unknown here.
         _ if (0..attribute::END).contains(&id) => 0,
         _ => return Err(Code::INVALID_VALUE),
     })
@@ -256,6 +258,10 @@ exported! {
 
     fn cuKernelSetAttribute(id: c_int, value: c_int, kernel: Handle, _device: c_int) {
         set_attribute(&*known(kernel)?, id, value)
+    }
+
+    fn cuKernelSetCacheConfig(kernel: Handle, _config: c_int, _device: c_int) {
+        known(kernel).map(|_| ())
     }
 
     fn cuFuncGetAttribute(value: *mut c_int, id: c_int, function: Handle) {

@@ -1,12 +1,13 @@
 //! Streams, and the recording of their work as a graph.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted};
 use crate::queue::{Wanted, finish, wait_for};
-use crate::state::{self, Graph, Stream, context, locked, state};
+use crate::state::{self, Capture, Graph, Stream, context, locked, state};
 
 /// `CUstreamCaptureStatus`.
 const NOT_CAPTURING: c_int = 0;
@@ -28,6 +29,30 @@ fn wait(stream: Handle) -> Outcome {
 
 fn status(stream: Handle) -> Outcome<c_int> {
     Ok(if state()?.capture(stream)?.is_some() { CAPTURING } else { NOT_CAPTURING })
+}
+
+/// What a stream records. The work that the next comes after is not told: it comes after all.
+///
+/// # Safety
+/// The places are the caller's of `cuStreamGetCaptureInfo`.
+unsafe fn capture_info(
+    stream: Handle,
+    capturing: *mut c_int,
+    id: *mut u64,
+    graph: *mut Handle,
+    dependencies: *mut *const Handle,
+    count: *mut usize,
+) -> Outcome {
+    let found = state()?.capture(stream)?.map_or(0, |capture| capture.graph);
+    // SAFETY: as the caller promises.
+    unsafe {
+        put(capturing, if found == 0 { NOT_CAPTURING } else { CAPTURING })?;
+        put_if_wanted(id, found as u64);
+        put_if_wanted(graph, found);
+        put_if_wanted(dependencies, std::ptr::null());
+        put_if_wanted(count, 0);
+    }
+    Ok(())
 }
 
 exported! {
@@ -58,7 +83,7 @@ exported! {
         context()?;
         let state = state()?;
         let event = state.events.get(event)?;
-        let capture = locked(&event.capture).clone().filter(|capture| locked(capture).is_some());
+        let capture = locked(&event.capture).clone().filter(|capture| !capture.ended.load(Ordering::Relaxed));
         if let Some(capture) = capture {
             let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
             *locked(&stream.capture) = Some(capture);
@@ -112,16 +137,16 @@ exported! {
             return Err(Code::INVALID_VALUE);
         }
         let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
-        *locked(&stream.capture) = Some(Arc::new(Mutex::new(Some(Vec::new()))));
+        *locked(&stream.capture) = Some(Arc::new(Capture { graph: state.graphs.add(Graph::default()), ..Capture::default() }));
         Ok(())
     }
 
     fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
         let state = state()?;
         let capture = state.capture(stream)?.ok_or(Code::INVALID_VALUE)?;
-        let captured = locked(&capture).take().unwrap_or_default();
+        capture.ended.store(true, Ordering::Relaxed);
         // SAFETY: a place of the caller's.
-        unsafe { put(graph, state.graphs.add(Graph::of(captured))) }
+        unsafe { put(graph, capture.graph) }
     }
 
     fn cuStreamIsCapturing(stream: Handle, capturing: *mut c_int) {
@@ -138,14 +163,23 @@ exported! {
         count: *mut usize,
     ) {
         // SAFETY: places of the caller's.
+        unsafe { capture_info(stream, capturing, id, graph, dependencies, count) }
+    }
+
+    fn cuStreamGetCaptureInfo_v3(
+        stream: Handle,
+        capturing: *mut c_int,
+        id: *mut u64,
+        graph: *mut Handle,
+        dependencies: *mut *const Handle,
+        edges: *mut *const c_void,
+        count: *mut usize,
+    ) {
+        // SAFETY: places of the caller's.
         unsafe {
-            put(capturing, status(stream)?)?;
-            put_if_wanted(id, stream as u64);
-            put_if_wanted(graph, 0);
-            put_if_wanted(dependencies, std::ptr::null());
-            put_if_wanted(count, 0);
+            put_if_wanted(edges, std::ptr::null());
+            capture_info(stream, capturing, id, graph, dependencies, count)
         }
-        Ok(())
     }
 
     fn cuThreadExchangeStreamCaptureMode(_mode: *mut c_int) {

@@ -1,9 +1,13 @@
-//! Functions that programs look for when they start, and that the simulator does not have: each says `CUDA_ERROR_NOT_SUPPORTED`.
+//! Functions that programs look for when they start, as PyCUDA does for those of CUDA 3, and that the simulator does not have: each
+//! says `CUDA_ERROR_NOT_SUPPORTED`.
 
 crate::api::unsupported! {
     cuArray3DCreate_v2
+    cuArray3DGetDescriptor_v2
     cuArrayCreate_v2
     cuArrayDestroy
+    cuArrayGetDescriptor_v2
+    cuCtxAttach
     cuDestroyExternalMemory
     cuDeviceGetByPCIBusId
     cuExternalMemoryGetMappedBuffer
@@ -13,11 +17,36 @@ crate::api::unsupported! {
     cuIpcGetMemHandle
     cuIpcOpenEventHandle
     cuIpcOpenMemHandle_v2
-    cuMemPoolCreate
-    cuMemPoolDestroy
-    cuMemPoolGetAttribute
+    cuMemcpy3DPeer
+    cuMemcpy3DPeerAsync
+    cuMemcpyAtoA_v2
+    cuMemcpyAtoD_v2
+    cuMemcpyAtoH_v2
+    cuMemcpyDtoA_v2
+    cuMemcpyHtoA_v2
+    cuModuleGetSurfRef
+    cuModuleGetTexRef
+    cuParamSetTexRef
+    cuProfilerInitialize
     cuSurfObjectCreate
     cuSurfObjectDestroy
+    cuSurfRefGetArray
+    cuSurfRefSetArray
     cuTexObjectCreate
     cuTexObjectDestroy
+    cuTexRefCreate
+    cuTexRefDestroy
+    cuTexRefGetAddressMode
+    cuTexRefGetAddress_v2
+    cuTexRefGetArray
+    cuTexRefGetFilterMode
+    cuTexRefGetFlags
+    cuTexRefGetFormat
+    cuTexRefSetAddress2D_v3
+    cuTexRefSetAddressMode
+    cuTexRefSetAddress_v2
+    cuTexRefSetArray
+    cuTexRefSetFilterMode
+    cuTexRefSetFlags
+    cuTexRefSetFormat
 }

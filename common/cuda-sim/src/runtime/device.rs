@@ -8,7 +8,7 @@ use crate::api::{put, slice};
 use crate::driver::context::*;
 use crate::driver::device::*;
 use crate::driver::error::{VERSION, cuDriverGetVersion, cuProfilerStart, cuProfilerStop, look_up};
-use crate::driver::memory::{cuDeviceGetDefaultMemPool, cuDeviceGetMemPool};
+use crate::driver::pool::{cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuDeviceSetMemPool};
 use crate::state::{MEMORY, set_current, state};
 
 /// Attributes in the order of `cudaDeviceProp` of CUDA 13, from `sharedMemPerBlock` on.
@@ -176,6 +176,7 @@ same_as_driver! {
     fn cudaDriverGetVersion(version: *mut c_int) = cuDriverGetVersion;
     fn cudaDeviceGetDefaultMemPool(pool: *mut Handle, device: DeviceId) = cuDeviceGetDefaultMemPool;
     fn cudaDeviceGetMemPool(pool: *mut Handle, device: DeviceId) = cuDeviceGetMemPool;
+    fn cudaDeviceSetMemPool(device: DeviceId, pool: Handle) = cuDeviceSetMemPool;
     fn cudaProfilerStart() = cuProfilerStart;
     fn cudaProfilerStop() = cuProfilerStop;
 }

@@ -345,6 +345,8 @@ same_as_driver! {
     fn cudaGraphNodeGetType(node: Handle, kind: *mut c_int) = cuGraphNodeGetType;
     fn cudaGraphInstantiate(executable: *mut Handle, graph: Handle, flags: u64) also cudaGraphInstantiateWithFlags =
         cuGraphInstantiateWithFlags;
+    fn cudaGraphInstantiateWithParams(executable: *mut Handle, graph: Handle, params: *mut Instantiation) also
+        cudaGraphInstantiateWithParams_ptsz = cuGraphInstantiateWithParams;
     fn cudaGraphExecDestroy(executable: Handle) = cuGraphExecDestroy;
     fn cudaGraphExecUpdate(executable: Handle, graph: Handle, info: *mut UpdateResult) = cuGraphExecUpdate_v2;
     fn cudaGraphUpload(executable: Handle, stream: Handle) also cudaGraphUpload_ptsz = cuGraphUpload;

@@ -9,6 +9,7 @@ use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer, mem
 use crate::api::put;
 use crate::array::array;
 use crate::driver::memory::*;
+use crate::driver::pool::*;
 use crate::queue::{When, submit};
 use crate::state::{Array, HostMemoryKind, state};
 use crate::work::{FIRST_ADDRESS, Place, Work};
@@ -450,7 +451,11 @@ same_as_driver! {
         stream: Handle,
     ) also cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2;
     fn cudaMemPoolSetAccess(pool: Handle, map: *const c_void, count: usize) = cuMemPoolSetAccess;
-    fn cudaMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) = cuMemPoolSetAttribute;
+    fn cudaMemPoolCreate(pool: *mut Handle, properties: *const Properties) = cuMemPoolCreate;
+    fn cudaMemPoolDestroy(pool: Handle) = cuMemPoolDestroy;
+    fn cudaMemPoolGetAccess(flags: *mut c_int, pool: Handle, location: *const Location) = cuMemPoolGetAccess;
+    fn cudaMemPoolGetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) = cuMemPoolGetAttribute;
+    fn cudaMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *const c_void) = cuMemPoolSetAttribute;
     fn cudaMemPoolTrimTo(pool: Handle, bytes: usize) = cuMemPoolTrimTo;
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::{outcome, runtime, same_as_driver};
 use crate::abi::{Handle, Pointer};
-use crate::api::{put, put_if_wanted};
+use crate::api::put;
 use crate::driver::stream::*;
 use crate::state::state;
 
@@ -28,22 +28,6 @@ runtime! {
         };
         // SAFETY: a place of the caller's.
         unsafe { put(device, ordinal) }
-    }
-
-    fn cudaStreamGetCaptureInfo(
-        stream: Handle,
-        capturing: *mut c_int,
-        id: *mut u64,
-        graph: *mut Handle,
-        dependencies: *mut *const Handle,
-        edges: *mut *const c_void,
-        count: *mut usize,
-    ) also cudaStreamGetCaptureInfo_ptsz cudaStreamGetCaptureInfo_v3 cudaStreamGetCaptureInfo_v3_ptsz {
-        // SAFETY: places of the caller's.
-        unsafe {
-            put_if_wanted(edges, std::ptr::null());
-            outcome(cuStreamGetCaptureInfo_v2(stream, capturing, id, graph, dependencies, count))
-        }
     }
 
     // Attributes of streams are hints, which change no result.
@@ -84,6 +68,16 @@ same_as_driver! {
     ) also cudaStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync;
     fn cudaStreamBeginCapture(stream: Handle, mode: c_int) also cudaStreamBeginCapture_ptsz = cuStreamBeginCapture_v2;
     fn cudaStreamEndCapture(stream: Handle, graph: *mut Handle) also cudaStreamEndCapture_ptsz = cuStreamEndCapture;
+    fn cudaStreamGetCaptureInfo(
+        stream: Handle,
+        capturing: *mut c_int,
+        id: *mut u64,
+        graph: *mut Handle,
+        dependencies: *mut *const Handle,
+        edges: *mut *const c_void,
+        count: *mut usize,
+    ) also cudaStreamGetCaptureInfo_ptsz cudaStreamGetCaptureInfo_v3 cudaStreamGetCaptureInfo_v3_ptsz =
+        cuStreamGetCaptureInfo_v3;
     fn cudaStreamGetCaptureInfo_v2(
         stream: Handle,
         capturing: *mut c_int,

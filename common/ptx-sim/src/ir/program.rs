@@ -204,6 +204,10 @@ pub struct KernelInfo {
     pub params: Vec<ParamInfo>,
     /// Bytes of shared memory that the kernel declares.
     pub static_shared: u32,
+    /// Bytes of local memory that the kernel itself declares for each thread.
+    pub local_bytes: u32,
+    /// Bytes of constant memory that its module declares.
+    pub constant_bytes: u64,
     /// Maximum number of threads per block, from `__launch_bounds__`.
     pub max_threads: Option<u32>,
     /// The only allowed shape of a block, from `.reqntid`.

@@ -309,6 +309,8 @@ impl<'a> Module<'a> {
             offset += size;
         }
         let item = |span: Span, reason: &str| self.unsupported(span, reason.to_owned());
+        let constants = self.program.globals.iter().filter(|global| global.constant);
+        let constant_bytes = constants.fold(0, |sum: u64, global| sum.saturating_add(global.bytes));
         let mut unsupported = own.unsupported.clone();
         unsupported.extend(function.refused.iter().map(|(span, reason)| item(*span, reason)));
         // Kernels that call the same and have nothing of the kind of their own share one list.
@@ -327,6 +329,8 @@ impl<'a> Module<'a> {
                 name: function.name.to_owned(),
                 params,
                 static_shared,
+                local_bytes: own.local_bytes,
+                constant_bytes,
                 max_threads: function.max_threads,
                 required_threads: function.required_threads,
                 unsupported,

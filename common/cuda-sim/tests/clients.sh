@@ -1,0 +1,90 @@
+#!/bin/bash
+# Runs programs of others in Python over cuda-sim, and prints a line with counts for each: `clients.sh FOLDER [CLIENT…]`, where a
+# CLIENT is one of the functions below. Each has an environment of its own under FOLDER, which is kept for the next time.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mkdir -p "$1" && cd "$1" && pwd)
+shift
+cargo build --quiet --package cuda-sim --manifest-path "$here/../Cargo.toml"
+target=$(cargo metadata --format-version 1 --no-deps --manifest-path "$here/../Cargo.toml" | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+cuda_sim=$target/debug/cuda-sim
+
+# install CLIENT PACKAGE…
+install() {
+    local name=$1
+    shift
+    [ -d "$folder/$name" ] || python3 -m venv "$folder/$name"
+    "$folder/$name/bin/pip" install --quiet --disable-pip-version-check "$@"
+}
+
+# The client's folder of the CUDA toolkit.
+toolkit() {
+    echo "$folder/$1"/lib/python3*/site-packages/nvidia/cu13
+}
+
+# numba-cuda's own tests. Without nvJitLink, whose output is machine code, it links by the driver.
+numba() {
+    install numba 'numba-cuda[cu13]' pytest psutil cffi ml_dtypes scipy
+    "$folder/numba/bin/pip" uninstall --quiet --yes nvidia-nvjitlink
+    "$folder/numba/bin/python" "$here/clients/numba_tests.py" "$cuda_sim"
+}
+
+# Kernels of ours in Triton, whose ptxas copies its input.
+triton() {
+    install triton triton numpy
+    cat >"$folder/ptxas" <<'END'
+#!/bin/bash
+[ "$1" != --version ] || exec echo 'Cuda compilation tools, release 13.0, V13.0.88'
+while [ $# -gt 0 ]; do
+    case $1 in
+    -o) shift && output=$1 ;;
+    *.ptx) input=$1 ;;
+    esac
+    shift
+done
+cp "$input" "$output"
+END
+    chmod +x "$folder/ptxas"
+    TRITON_CACHE_DIR=$folder/triton/cache TRITON_PTXAS_PATH=$folder/ptxas TRITON_PTXAS_BLACKWELL_PATH=$folder/ptxas \
+        "$cuda_sim" --sanitize "$folder/triton/bin/python" -W ignore "$here/clients/triton_kernels.py"
+}
+
+# PyCUDA's own tests, with an nvcc that keeps PTX where PyCUDA asks for machine code.
+pycuda() {
+    install pycuda numpy pytest mako setuptools wheel "cuda-toolkit[nvcc,cudart,crt,cccl,nvvm,profiler]==13.0.*"
+    local cuda source=$folder/pycuda/source
+    cuda=$(toolkit pycuda)
+    if [ ! -d "$source" ]; then
+        "$folder/pycuda/bin/pip" download --quiet --no-build-isolation --no-deps --no-binary pycuda --dest "$folder/pycuda" pycuda
+        mkdir "$source"
+        tar -x -f "$folder"/pycuda/pycuda-*.tar.gz -C "$source" --strip-components 1
+        mkdir -p "$folder/pycuda/link"
+        ln -sf "$target/debug/libcuda_sim.so" "$folder/pycuda/link/libcuda.so"
+        ln -sf libcudart.so.13 "$cuda/lib/libcudart.so"
+        (
+            cd "$source"
+            "$folder/pycuda/bin/python" configure.py --cuda-root="$cuda" --cuda-inc-dir="$cuda/include" \
+                --cudadrv-lib-dir="$folder/pycuda/link" --cudart-lib-dir="$cuda/lib" --no-cuda-enable-curand
+            CFLAGS=-O0 "$folder/pycuda/bin/pip" install --quiet --no-build-isolation .
+        )
+    fi
+    mkdir -p "$folder/pycuda/nvcc"
+    cat >"$folder/pycuda/nvcc/nvcc" <<END
+#!/bin/bash
+"$cuda/bin/nvcc" "\${@/#--cubin/--ptx}" || exit
+[ ! -f kernel.ptx ] || mv kernel.ptx kernel.cubin
+END
+    chmod +x "$folder/pycuda/nvcc/nvcc"
+    # Away from the sources, whose folder `pycuda` hides what is installed.
+    mkdir -p "$folder/pycuda/tests"
+    cp "$source"/test/*.py "$folder/pycuda/tests"
+    (
+        cd "$folder/pycuda/tests"
+        PYCUDA_CACHE_DIR=$folder/pycuda/cache PATH=$folder/pycuda/nvcc:$PATH "$cuda_sim" "$folder/pycuda/bin/python" -m pytest -q --tb=line . || true
+    )
+}
+
+for client in "${@:-numba triton pycuda}"; do
+    for name in $client; do "$name"; done
+done
