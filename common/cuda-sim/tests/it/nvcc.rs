@@ -5,7 +5,7 @@ use std::process::{Command as Process, Output};
 
 use assert_cmd::Command;
 
-use crate::{kernels, text};
+use crate::text;
 
 /// Compiles a program of nvcc to `target`, or returns what nvcc says.
 fn compile(nvcc: &Path, source: &Path, target: &Path) -> Result<(), String> {
@@ -78,7 +78,7 @@ fn a_program_of_nvcc_runs_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let Some(nvcc) = nvcc_for("a_program_of_nvcc_runs_as_it_is", folder.path()) else { return };
     let program = folder.path().join("program");
-    compile(&nvcc, &kernels("program.cu"), &program).unwrap();
+    compile(&nvcc, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/program.cu"), &program).unwrap();
     for options in [[].as_slice(), &["--sanitize"]] {
         let mut run = Command::cargo_bin("cuda-sim").unwrap();
         let Output { status, stdout, stderr } = run.args(options).arg(&program).output().unwrap();
