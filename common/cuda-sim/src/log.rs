@@ -70,9 +70,9 @@ impl From<&Profile> for Launch {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum Line {
-    /// What a kernel did wrong.
+    /// A mistake of a kernel.
     Finding(Entry),
-    /// What a launch asked of the hardware.
+    /// A profiled launch.
     Launch(Launch),
 }
 
@@ -91,9 +91,9 @@ impl Line {
 /// All of a log, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// What kernels did wrong.
+    /// Mistakes of kernels.
     pub findings: Vec<Entry>,
-    /// What launches asked of the hardware, if they were profiled.
+    /// Launches, if they were profiled.
     pub launches: Vec<Launch>,
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Function {
     /// Maximum dynamic shared memory of a launch, if the program asked for more than 48 KiB.
     pub(crate) dynamic_shared: AtomicI32,
     pub(crate) carveout: AtomicI32,
-    /// What `cuLaunchGrid` launches.
+    /// Launch that `cuLaunchGrid` makes.
     pub(crate) next: Mutex<Next>,
 }
 

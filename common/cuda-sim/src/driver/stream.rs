@@ -31,7 +31,7 @@ fn status(stream: Handle) -> Outcome<c_int> {
     Ok(if state()?.capture(stream)?.is_some() { CAPTURING } else { NOT_CAPTURING })
 }
 
-/// What a stream records. The work that the next comes after is not told: it comes after all.
+/// Tells whether a stream is captured, and into which graph. The work that the next comes after is not told: it comes after all.
 ///
 /// # Safety
 /// The places are the caller's of `cuStreamGetCaptureInfo`.
