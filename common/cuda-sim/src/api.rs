@@ -7,20 +7,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::abi::{Code, Outcome};
 
 /// Exports functions of the API. Each body is an [`Outcome`]; a panic in it becomes `CUDA_ERROR_UNKNOWN`, because none may cross
-/// into C.
+/// into C. A name after `also` is that of an earlier version.
 macro_rules! exported {
-    ($(fn $name:ident($($argument:ident: $ty:ty),* $(,)?) $body:block)*) => {
+    ($(fn $name:ident $arguments:tt $(also $other:ident)? $body:block)*) => {
         $(
             #[allow(non_snake_case)]
             #[unsafe(no_mangle)]
-            pub(crate) unsafe extern "C" fn $name($($argument: $ty),*) -> std::ffi::c_int {
+            pub(crate) unsafe extern "C" fn $name $arguments -> std::ffi::c_int {
                 $crate::api::call(stringify!($name), || $body)
             }
+            $(
+                #[allow(non_snake_case)]
+                #[unsafe(no_mangle)]
+                unsafe extern "C" fn $other $arguments -> std::ffi::c_int {
+                    $crate::api::call(stringify!($other), || $body)
+                }
+            )?
         )*
 
         /// The functions of this chapter, by name.
-        pub(crate) const FUNCTIONS: &[(&str, $crate::api::Address)] =
-            &[$((stringify!($name), $crate::api::Address($name as *const ()))),*];
+        pub(crate) const FUNCTIONS: &[(&str, $crate::api::Address)] = &[$(
+            (stringify!($name), $crate::api::Address($name as *const ())),
+            $((stringify!($other), $crate::api::Address($other as *const ())),)?
+        )*];
     };
 }
 pub(crate) use exported;
@@ -32,8 +41,7 @@ macro_rules! unsupported {
             #[allow(non_snake_case)]
             #[unsafe(no_mangle)]
             extern "C" fn $name() -> std::ffi::c_int {
-                static ONCE: std::sync::Once = std::sync::Once::new();
-                ONCE.call_once(|| $crate::state::say(concat!(stringify!($name), " is not supported")));
+                $crate::state::say(concat!(stringify!($name), " is not supported"));
                 $crate::abi::Code::NOT_SUPPORTED.0
             }
         )*

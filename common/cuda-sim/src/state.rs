@@ -157,14 +157,12 @@ impl State {
 
     /// The primary context of a device.
     pub(crate) fn primary(&self, device: c_int) -> Outcome<Handle> {
-        let at = usize::try_from(device).map_err(|_| Code::INVALID_DEVICE)?;
-        self.primary.get(at).copied().ok_or(Code::INVALID_DEVICE)
+        of_device(&self.primary, device)
     }
 
     /// The default memory pool of a device.
     pub(crate) fn default_pool(&self, device: c_int) -> Outcome<Handle> {
-        let at = usize::try_from(device).map_err(|_| Code::INVALID_DEVICE)?;
-        self.default_pools.get(at).copied().ok_or(Code::INVALID_DEVICE)
+        of_device(&self.default_pools, device)
     }
 
     /// The stream of a handle; the built-in ones need none.
@@ -252,6 +250,12 @@ impl State {
             let _ = stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush());
         }
     }
+}
+
+/// The one of a device, of those that each has.
+fn of_device(handles: &[Handle], device: c_int) -> Outcome<Handle> {
+    let at = usize::try_from(device).map_err(|_| Code::INVALID_DEVICE)?;
+    handles.get(at).copied().ok_or(Code::INVALID_DEVICE)
 }
 
 /// The error that hardware would report for a fault of a kernel. It stays with the context.

@@ -278,18 +278,7 @@ exported! {
         dependencies: *const Handle,
         count: usize,
         params: *const KernelNode,
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, of_node(params)?) }
-    }
-
-    fn cuGraphAddKernelNode(
-        added: *mut Handle,
-        graph: Handle,
-        dependencies: *const Handle,
-        count: usize,
-        params: *const KernelNode,
-    ) {
+    ) also cuGraphAddKernelNode {
         // SAFETY: as the caller promises.
         unsafe { add(added, graph, dependencies, count, of_node(params)?) }
     }
@@ -345,12 +334,7 @@ exported! {
         unsafe { add(added, graph, dependencies, count, graph_work(child)?) }
     }
 
-    fn cuGraphKernelNodeSetParams(node: Handle, params: *const KernelNode) {
-        // SAFETY: as the caller promises.
-        set(node, unsafe { of_node(params)? })
-    }
-
-    fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode) {
+    fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode) also cuGraphKernelNodeSetParams {
         // SAFETY: as the caller promises.
         set(node, unsafe { of_node(params)? })
     }
@@ -370,12 +354,7 @@ exported! {
         set(node, unsafe { call_work(params)? })
     }
 
-    fn cuGraphExecKernelNodeSetParams(executable: Handle, node: Handle, params: *const KernelNode) {
-        // SAFETY: as the caller promises.
-        set_in(executable, node, unsafe { of_node(params)? })
-    }
-
-    fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, params: *const KernelNode) {
+    fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, params: *const KernelNode) also cuGraphExecKernelNodeSetParams {
         // SAFETY: as the caller promises.
         set_in(executable, node, unsafe { of_node(params)? })
     }
