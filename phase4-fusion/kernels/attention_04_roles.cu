@@ -3,10 +3,10 @@
 //     tensor cores     S 1 O 0 (consumer 0) │ S 1 O 0 (consumer 1) │ S 2 O 1 (consumer 0) │ …
 //     exponentials     weigh 0 (consumer 1) │ weigh 1 (consumer 0) │ weigh 1 (consumer 1) │ …
 //
-// The loop stands in attention_roles.cuh. Without a mask the grid stays: as many blocks as there is room for, each of which takes one tile
-// of queries after the other, so that the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are
-// of different lengths, and there is a block for each, the longest of a head first: whoever is done takes the next. Limited by the exponentials where
-// heads are small: 16 per SM and cycle, beside 2048 multiply-adds.
+// The loop stands in attention_roles.cuh. The grid stays: as many blocks as there is room for, each of which takes one tile of queries after
+// the other, so that the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are of different
+// lengths, and a block takes a head's longest with its shortest, the second longest with the second shortest: all pairs are of one length.
+// Limited by the exponentials where heads are small: 16 per SM and cycle, beside 2048 multiply-adds.
 // nvrtc: --gpu-architecture=compute_90a // run: attention // trial: attention
 #include "attention_roles.cuh"
 
@@ -24,13 +24,26 @@ struct Wide {
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 32, CONSUMER_REGISTERS = 160;
 };
 
+// ANCHOR: share
+// What a block does for each of its tiles of queries: with a mask, in pairs of one length.
+template <class T, class Take>
+__device__ inline void each_tile(const Problem &problem, Take take) {
+    int tiles = Work<T>::count(problem), items = problem.causal ? (tiles + 1) / 2 : tiles;
+    for (int item = blockIdx.x; item < items * problem.matrices; item += gridDim.x) {
+        int first = item % items, last = problem.causal ? tiles - 1 - first : first;
+        for (int tile = last; tile >= first; tile -= max(last - first, 1)) {
+            take(Work<T>(problem, item / items, tile));
+        }
+    }
+}
+// ANCHOR_END: share
+
 // ANCHOR: kernel
 template <class T>
 __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMap &v, unsigned short *out, float *lse,
                           const Problem &problem) {
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned shared = shared_address(memory);
-    int tiles = (problem.queries + T::QUERIES - 1) / T::QUERIES * problem.matrices;
     if (threadIdx.x == 0) {
         Barriers<T>(shared).init();
     }
@@ -41,21 +54,22 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
     if (threadIdx.x < GROUP_THREADS) {
         give_registers_back<T::PRODUCER_REGISTERS>();
         if (threadIdx.x == 0) {
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
-                fetch<T>(q, k, v, shared, problem, Work<T>(problem, tile), q_parity, ring);
-            }
+            each_tile<T>(problem, [&](const Work<T> &work) {
+                fetch<T>(q, k, v, shared, problem, work, q_parity, ring);
+                q_parity ^= 1;
+            });
         }
     } else {
         take_registers<T::CONSUMER_REGISTERS>();
         Turns<T::CONSUMERS> turns{(int)threadIdx.x / GROUP_THREADS - 1};
         turns.begin();
-        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
-            Work<T> work(problem, tile);
+        each_tile<T>(problem, [&](const Work<T> &work) {
             float sums[T::HEAD / 2] = {};
             SoftmaxRows rows;
             attend<T>(sums, rows, shared, problem, work, q_parity, ring, turns);
             write_rows<F16>(sums, rows, out, lse, problem, work.matrix, work.first + turns.consumer * 64 + threadIdx.x % GROUP_THREADS / 32 * 16);
-        }
+            q_parity ^= 1;
+        });
         turns.end();
     }
 }

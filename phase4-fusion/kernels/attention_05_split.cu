@@ -96,7 +96,8 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
     __syncthreads();  // the barriers are ready
 
     int rank = cluster_rank();
-    Work<T> work(problem, blockIdx.x / T::SLICES);
+    int tile = blockIdx.x / T::SLICES, tiles = Work<T>::count(problem);
+    Work<T> work(problem, tile / tiles, tile % tiles);
     int first_step = rank * work.steps / T::SLICES;
     work.last_step = (rank + 1) * work.steps / T::SLICES - 1;
     work.steps = work.last_step + 1 - first_step;  // may be 0

@@ -48,14 +48,15 @@ struct Turns<1> {
 template <class T>
 struct Work {
     int matrix, first, last_step, steps;
-    // Tiles of heads are counted from the last queries on: with a mask they have the most keys.
-    __device__ Work(const Problem &problem, int tile) {
-        int tiles = (problem.queries + T::QUERIES - 1) / T::QUERIES;
-        matrix = tile / tiles;
-        first = (tiles - 1 - tile % tiles) * T::QUERIES;
+    // Tile `tile` of a head.
+    __device__ Work(const Problem &problem, int of_matrix, int tile) {
+        matrix = of_matrix;
+        first = tile * T::QUERIES;
         steps = (problem.seen(min(first + T::QUERIES, problem.queries) - 1) + T::KEYS - 1) / T::KEYS;
         last_step = steps - 1;
     }
+    // Tiles of a head.
+    static __device__ int count(const Problem &problem) { return (problem.queries + T::QUERIES - 1) / T::QUERIES; }
 };
 
 // The barriers of a block: of Q, and of a ring's stage for K and V.

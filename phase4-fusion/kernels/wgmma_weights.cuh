@@ -1,29 +1,18 @@
-// What attention asks of wgmma beside the products of wgmma.cuh: scores of other numbers of keys, and A in registers, the weights, for
-// all sizes of head. A lane's four words of A are those of `mma.sync`; V is B as it lies, [keys, head], so it is transposed.
+// What attention asks of wgmma beside the products of wgmma.cuh: A in registers, the weights, for all sizes of head. A lane's four words
+// of A are those of `mma.sync`; V is B as it lies, [keys, head], so it is transposed.
 //
 // PTX ISA, "wgmma.mma_async".
 // run: gemm
 #pragma once
 #include "wgmma.cuh"
 
-// The registers of D of 40 and 80 columns, and of 96, 160 and 176 keys.
+// The registers of D of 40 and 80 columns.
 #define WGMMA_REGISTERS_20 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19"
 #define WGMMA_REGISTERS_40 WGMMA_REGISTERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
-#define WGMMA_REGISTERS_48 WGMMA_REGISTERS_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
-#define WGMMA_REGISTERS_88 WGMMA_REGISTERS_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
 #define WGMMA_OPERANDS_20(KIND) \
     WGMMA_8(KIND, 0), WGMMA_8(KIND, 8), KIND(d[16]), KIND(d[17]), KIND(d[18]), KIND(d[19])
 #define WGMMA_OPERANDS_40(KIND) WGMMA_OPERANDS_32(KIND), WGMMA_8(KIND, 32)
-#define WGMMA_OPERANDS_48(KIND) WGMMA_OPERANDS_40(KIND), WGMMA_8(KIND, 40)
-#define WGMMA_OPERANDS_88(KIND) WGMMA_OPERANDS_80(KIND), WGMMA_8(KIND, 80)
-#define WGMMA_HALVES_40 "%40, %41, p, 1, 1, 0, %43"
-#define WGMMA_HALVES_48 "%48, %49, p, 1, 1, 0, %51"
-#define WGMMA_HALVES_88 "%88, %89, p, 1, 1, 0, %91"
-
-WGMMA_FUNCTION(F16, "k16.f32.f16.f16", float, WGMMA_FLOAT, HALVES, "80", 40, "42")
-WGMMA_FUNCTION(F16, "k16.f32.f16.f16", float, WGMMA_FLOAT, HALVES, "96", 48, "50")
-WGMMA_FUNCTION(F16, "k16.f32.f16.f16", float, WGMMA_FLOAT, HALVES, "176", 88, "90")
 
 // sums += weights · V for 16 keys. The registers after D: A's words, and V's descriptor.
 #define WGMMA_WEIGHTS(N, COUNT, WORDS, V)                                                                              \

@@ -10,6 +10,7 @@
 //! | `step05_split` | `attention_05_split.cu` | few queries: the blocks of a cluster share a tile, each for a part of the keys |
 //! | `step06_tf32` | `attention_06_tf32.cu` | f32 on tensor cores, rounded to tf32 on the way |
 //! | [`step07_parts`] | `attention_07_parts.cu` | f32 on tensor cores: three products of tf32 for one of f32 |
+//! | `step08_stream` | `attention_08_stream.cu` | one query: every SM streams keys, without tensor cores |
 //!
 //! [`Tuned`] chooses among those of f16 by GPU and size.
 
@@ -30,6 +31,7 @@ mod step04_roles;
 mod step05_split;
 mod step06_tf32;
 pub mod step07_parts;
+mod step08_stream;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -40,6 +42,7 @@ pub static LADDER: &[Step] = &[
     step05_split::STEP,
     step06_tf32::STEP,
     step07_parts::STEP,
+    step08_stream::STEP,
 ];
 
 /// A step of the ladder.
@@ -73,6 +76,8 @@ pub enum Method {
     Stays,
     /// The same by clusters of this many blocks, largest first, which share a tile.
     Slices(&'static [usize]),
+    /// f16 from memory by clusters of this many blocks, which share a query.
+    Stream(usize),
 }
 
 impl Method {
@@ -81,7 +86,7 @@ impl Method {
         match self {
             Method::Single | Method::Half => &HEADS,
             Method::Tf32 | Method::Parts => &HEADS_OF_F32,
-            Method::Maps | Method::Stays | Method::Slices(_) => &HEADS[..HEADS_OF_MAPS],
+            Method::Maps | Method::Stays | Method::Slices(_) | Method::Stream(_) => &HEADS[..HEADS_OF_MAPS],
         }
     }
 
@@ -91,7 +96,7 @@ impl Method {
             Method::Single => Products::F32,
             Method::Tf32 => Products::Tf32,
             Method::Parts => Products::Parts,
-            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => Products::F16,
+            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) | Method::Stream(_) => Products::F16,
         }
     }
 }
@@ -138,6 +143,7 @@ impl ladder::Method for Method {
                 let each = slices.iter().flat_map(|&slices| heads.clone().map(move |&head| (head, slices)));
                 each.map(|(head, slices)| HeadKernel::load(&module, head, &format!("_{slices}"), slices)).collect()
             }
+            Method::Stream(slices) => heads.map(|&head| HeadKernel::load(&module, head, "", slices)).collect(),
             _ => {
                 let is_wide =
                     |&&head: &&usize| module.find_constant(&format!("attention_{head}_wide_queries")).is_some();
@@ -222,15 +228,15 @@ pub struct Attention {
 /// On GPUs other than Hopper, step 2 handles all sizes.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// Steps for many queries and for few, where the GPU supports them.
-    hopper: Option<[Attention; 2]>,
+    /// Steps for many queries, for few and for one, where the GPU supports them.
+    hopper: Option<[Attention; 3]>,
     any: Attention,
 }
 
 impl Tuned {
     /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
     pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
-        static STEPS: &[Step] = &[step02_mma::STEP, step04_roles::STEP, step05_split::STEP];
+        static STEPS: &[Step] = &[step02_mma::STEP, step04_roles::STEP, step05_split::STEP, step08_stream::STEP];
         STEPS.iter().map(|step| &step.source)
     }
 
@@ -240,11 +246,12 @@ impl Tuned {
     /// Same as [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
         device.load_ahead(Tuned::sources());
-        let hopper = match (step04_roles::STEP.load(device), step05_split::STEP.load(device)) {
-            (Ok(many), Ok(few)) => Some([many, few]),
-            (Err(error), _) | (_, Err(error)) if error.is_unsupported() => None,
-            (Err(error), _) | (_, Err(error)) => return Err(error),
+        let load = || {
+            let [many, few, one] =
+                [step04_roles::STEP, step05_split::STEP, step08_stream::STEP].map(|step| step.load(device));
+            Ok([many?, few?, one?])
         };
+        let hopper = ladder::if_supported(load())?.ok();
         Ok(Tuned { hopper, any: step02_mma::STEP.load(device)? })
     }
 
@@ -252,9 +259,10 @@ impl Tuned {
     fn step(&self, size: &Size, processors: usize) -> &Attention {
         match &self.hopper {
             None => &self.any,
-            Some([many, _]) if size.head > many.largest_head() => &self.any,
+            Some([many, ..]) if size.head > many.largest_head() => &self.any,
+            Some([.., one]) if size.queries == 1 => one,
             // A cluster shares a tile if that gives no SM two blocks, and each block a step of keys.
-            Some([many, few]) => {
+            Some([many, few, _]) => {
                 let kernel = few.kernel(size, processors);
                 if kernel.is_room(size, processors) { few } else { many }
             }
@@ -549,7 +557,7 @@ impl Attention {
             Method::Single | Method::Tf32 | Method::Parts => {
                 self.queue::<f32>(stream, inputs, options, &size, out, lse)
             }
-            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => {
+            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) | Method::Stream(_) => {
                 self.queue::<half::f16>(stream, inputs, options, &size, out, lse)
             }
         }
@@ -590,12 +598,15 @@ impl Attention {
         chosen.unwrap_or(&self.kernels[0])
     }
 
-    /// Blocks of a launch: one or a cluster for each tile of queries, or as many as fit. With a mask tiles differ in length, and
-    /// if they were shared out in advance some blocks would have the long ones: then a grid is not persistent.
+    /// Blocks of a launch: one or a cluster for each tile of queries; of a persistent grid as many as fit, which with a mask take
+    /// tiles in pairs.
     fn blocks(&self, kernel: &HeadKernel, size: &Size, options: Options, processors: usize) -> usize {
-        let tiles = kernel.tiles(size);
-        let stays = self.method == Method::Stays && !options.causal;
-        if stays { tiles.min(processors) } else { tiles * kernel.slices }
+        let tiles = size.queries.div_ceil(kernel.queries);
+        match self.method {
+            Method::Stays if options.causal => processors.min(size.matrices() * tiles.div_ceil(2)),
+            Method::Stays => processors.min(size.matrices() * tiles),
+            _ => size.matrices() * tiles * kernel.slices,
+        }
     }
 
     fn queue<T: Element>(
@@ -644,7 +655,7 @@ impl Attention {
         let (out, lse) = (out.buffer_of_mut::<T>(format)?, lse.buffer_mut()?);
         let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
         let maps = match self.method {
-            Method::Single | Method::Tf32 | Method::Parts | Method::Half => None,
+            Method::Single | Method::Tf32 | Method::Parts | Method::Half | Method::Stream(_) => None,
             Method::Maps | Method::Stays | Method::Slices(_) => {
                 let of_kv = boxes(keys, &parameters.strides[1], of_head.keys);
                 Some([
