@@ -65,15 +65,16 @@ struct Stream {
     float query[8], most = UNSEEN, sum = 0.0f, values[8] = {};
 
     // Adds the keys from `key` on, of AHEAD steps of the warp; from `end` on the last one is read, and has no weight.
-    __device__ void take(const unsigned short *k, const unsigned short *v, long long token, int key, int end) {
+    __device__ void take(const unsigned short *k, const unsigned short *v, unsigned token, int key, int end) {
+        auto place = [&](int i) { return (unsigned long long)(unsigned)min(key + i * KEYS, end - 1) * token; };
         uint4 of_k[AHEAD], of_v[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            of_k[i] = load_eight(k + min(key + i * KEYS, end - 1) * token);
+            of_k[i] = load_eight(k + place(i));
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            of_v[i] = load_eight(v + min(key + i * KEYS, end - 1) * token);
+            of_v[i] = load_eight(v + place(i));
         }
         float scores[AHEAD], largest = most;
 #pragma unroll
@@ -133,8 +134,9 @@ __device__ void attention(const unsigned short *__restrict__ q, const unsigned s
     }
     long long seen = problem.seen(query), from = problem.of_kv(image, of_head, 0) + place;
     int end = (int)((rank + 1) * seen / SLICES);
+    unsigned token = (unsigned)problem.of_kv.token;  // the host counts to 31 bits
     for (int key = (int)(rank * seen / SLICES) + group / KEYS * KEYS * AHEAD + group % KEYS; key - group % KEYS < end; key += PARTS * AHEAD) {
-        stream.take(k + from, v + from, problem.of_kv.token, key, end);
+        stream.take(k + from, v + from, token, key, end);
     }
 
     if (is_within) {

@@ -582,8 +582,9 @@ impl Attention {
         if keys == 0 && size.rows() > 0 {
             return Some("without a key there is nothing to weigh".to_owned());
         }
-        let counted = [queries, keys, size.rows()];
-        (counted.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count tokens and rows to {LARGEST}"))
+        let counted = [queries, keys, size.rows(), 3 * size.heads * head];
+        (counted.into_iter().max() > Some(LARGEST))
+            .then(|| format!("the kernels count tokens, rows and a token's values to {LARGEST}"))
     }
 
     /// The kernel for the smallest head that is large enough: where tiles are cut, the one with the most slices that fit, or else
