@@ -270,6 +270,31 @@ fn one_device_serves_many_threads() {
     });
 }
 
+/// Among thousands of freed ones.
+#[test]
+fn freed_allocations_are_recognised_and_live_ones_found() {
+    let device = device(1);
+    let mut live = Vec::new();
+    let mut freed = Vec::new();
+    for number in 0..10_000_u32 {
+        let pointer = device.alloc(4, "word").unwrap();
+        device.write(pointer, &number.to_le_bytes()).unwrap();
+        if number % 100 == 0 {
+            live.push((number, pointer));
+        } else {
+            device.free(pointer).unwrap();
+            freed.push(pointer);
+        }
+    }
+    for (number, pointer) in live {
+        assert_eq!(words(&device, pointer, 1), [number as i32]);
+    }
+    assert!(matches!(device.free(freed[0]), Err(MemoryError::InvalidPointer { .. })), "forgotten");
+    for pointer in &freed[freed.len() - 4096..] {
+        assert!(matches!(device.free(*pointer), Err(MemoryError::UseAfterFree { .. })));
+    }
+}
+
 #[test]
 fn an_asynchronous_copy_reads_only_what_its_source_has() {
     let device = Device::new(DeviceConfig::default());
