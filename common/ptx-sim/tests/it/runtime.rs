@@ -296,6 +296,32 @@ fn freed_allocations_are_recognised_and_live_ones_found() {
 }
 
 #[test]
+fn copies_move_all_bytes_at_any_offset() {
+    const BYTES: usize = 10_000;
+    for sanitize in [false, true] {
+        let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+        let buffer = device.alloc(BYTES as u64, "buffer").unwrap();
+        let mut expected: Vec<u8> = (0..BYTES).map(|at| (at * at % 251) as u8).collect();
+        device.write(buffer, &expected).unwrap();
+        for (to, from, bytes) in [(3, 0, 9000), (0, 5, 9001), (8, 0, 9000), (4097, 1, 4096), (9, 2, 5), (7, 7, 4098)] {
+            device.copy(buffer.offset(to), buffer.offset(from), bytes).unwrap();
+            expected.copy_within(from as usize..(from + bytes) as usize, to as usize);
+            let mut found = vec![0; BYTES];
+            device.read(buffer, &mut found).unwrap();
+            assert!(found == expected, "{bytes} bytes from {from} to {to}");
+        }
+        for (at, bytes) in [(0, 0), (1, 6), (1, 7), (1, 30), (8, 8), (13, 4000)] {
+            let part = vec![at as u8; bytes];
+            device.write(buffer.offset(at), &part).unwrap();
+            expected[at as usize..][..bytes].copy_from_slice(&part);
+            let mut found = vec![0; bytes + 3];
+            device.read(buffer.offset(at), &mut found).unwrap();
+            assert!(found == expected[at as usize..][..bytes + 3], "{bytes} bytes at {at}");
+        }
+    }
+}
+
+#[test]
 fn an_asynchronous_copy_reads_only_what_its_source_has() {
     let device = Device::new(DeviceConfig::default());
     let module = Module::from_ptx(include_str!("../kernels/cp_async_ragged.ptx"), "cp_async_ragged.ptx").unwrap();
