@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::function::twice;
+use super::function::{Formals, twice};
 use super::symbols::Symbol;
 use crate::ast::{self, Init, Linkage, Space, Variable};
 use crate::error::{SyntaxError, Unsupported};
@@ -52,6 +52,8 @@ pub(super) struct Module<'a> {
     /// Resources reached from the functions that a kernel calls, by those functions and whether it calls through a pointer:
     /// many kernels call the same.
     pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
+    /// What each function is declared to take and to return.
+    pub(super) formals: Vec<Formals<'a>>,
     /// The functions that a call through a pointer may mean.
     pub(super) callable: Vec<u32>,
 }
