@@ -334,6 +334,7 @@ impl<'a> Module<'a> {
                 local_bytes: own.local_bytes,
                 constant_bytes,
                 max_threads: function.max_threads,
+                max_registers: function.max_registers,
                 required_threads: function.required_threads,
                 unsupported,
                 unresolved: Arc::clone(&reach.unresolved),
@@ -344,7 +345,6 @@ impl<'a> Module<'a> {
             shared,
             static_variables,
             cluster: function.cluster,
-            max_registers: function.max_registers,
         })
     }
 
