@@ -138,7 +138,7 @@ impl Device {
     /// Same as [`Self::alloc`].
     ///
     /// # Safety
-    /// From that start on, all bytes are valid for reads and writes until [`Self::free`], and no
+    /// From that start on, all bytes that kernels and copies access are valid for reads and writes until [`Self::free`], and no
     /// launch is using them then.
     pub unsafe fn adopt(&self, memory: *mut u8, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
         // Accesses of kernels are aligned by their addresses.
