@@ -31,7 +31,8 @@ unsafe fn device() -> Outcome<&'static Device> {
     Ok(DEVICE.get_or_init(|| device))
 }
 
-/// Runs the kernel of a PTX text to its end. Each of `args` is a value, as wide as a pointer or narrower. Faults are printed.
+/// Runs the kernel of a PTX text to its end. Each of `args` is a value, as wide as a pointer or narrower. Faults and errors are
+/// printed.
 ///
 /// # Safety
 /// `ptx` ends in a zero byte, `args` has `count` values, and the kernel accesses nothing but memory that is valid for reads and
@@ -49,13 +50,13 @@ unsafe extern "C" fn ptx_run(
     grid_z: c_int,
     shared_bytes: c_int,
 ) {
-    call("ptx_run", || {
+    let code = call("ptx_run", || {
         initialise()?;
         if state()?.options.sanitize || state()?.options.strict {
             say("ptx_run does not sanitise: the bounds of its memory are not known");
         }
         // SAFETY: as the caller promises.
-        let (device, ptx, values) = unsafe { (device()?, text(ptx)?, slice(args, count as usize)?) };
+        let (device, ptx, values) = unsafe { (device()?, text(ptx)?, slice(args, count.try_into().unwrap_or(0))?) };
         let loaded = Module::from_ptx(ptx, "PTX of the program").and_then(|module| {
             let name = module.kernels().next().map_or_else(String::new, |kernel| kernel.name.clone());
             device.load(&module)?.kernel(&name)
@@ -74,6 +75,9 @@ unsafe extern "C" fn ptx_run(
         };
         ended(state()?, device, kernel.observe(&config, &args, &Observe::default()))
     });
+    if code != 0 {
+        say(&format!("ptx_run: a kernel did not run to its end, error {code}"));
+    }
 }
 
 #[cfg(test)]
