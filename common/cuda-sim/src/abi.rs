@@ -241,6 +241,7 @@ pub(crate) mod function_attribute {
     pub(crate) const SHARED_SIZE: i32 = 1;
     pub(crate) const CONST_SIZE: i32 = 2;
     pub(crate) const LOCAL_SIZE: i32 = 3;
+    pub(crate) const REGISTERS: i32 = 4;
     pub(crate) const PTX_VERSION: i32 = 5;
     pub(crate) const BINARY_VERSION: i32 = 6;
     pub(crate) const MAX_DYNAMIC_SHARED_SIZE: i32 = 8;

@@ -18,6 +18,7 @@
 //! | `queue` | when that work is done, or recorded |
 //! | `driver` | the driver API's functions, by the chapters of its manual |
 //! | `runtime` | the runtime API's functions over those, by the chapters of its manual |
+//! | `ocelot` | gpuocelot's function, under which tinygrad mocks GPUs |
 //!
 //! Work is done when it is queued, in the order in which it is queued: one of the orders that CUDA allows. With `--late` it is done as
 //! late as CUDA allows. Device memory has
@@ -33,6 +34,7 @@ mod array;
 mod driver;
 mod image;
 pub mod log;
+mod ocelot;
 pub mod options;
 mod queue;
 mod runtime;

@@ -66,9 +66,9 @@ fn library() -> Result<PathBuf> {
 const OTHER_LIBRARIES: &[&str] = if cfg!(windows) {
     &["cudart64_13.dll"]
 } else if cfg!(target_os = "macos") {
-    &["libcudart.dylib"]
+    &["libcudart.dylib", "libgpuocelot.dylib"]
 } else {
-    &["libcuda.so", "libcudart.so"]
+    &["libcuda.so", "libcudart.so", "libgpuocelot.so"]
 };
 
 /// Names that lead to the library by way of a [`stub`].

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use ptx_sim::{Arg, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observe};
+use ptx_sim::{Arg, Device, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observation, Observe};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
 use crate::log::Line;
-use crate::state::{Context, Event, State, code_of, context, locked, refused, say, state};
+use crate::state::{Context, Event, State, code_of, context, flush, locked, refused, say, state};
 use crate::work::{Function, Host, Place, Work};
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });
@@ -172,9 +172,13 @@ fn run(work: &Work, state: &State) -> Outcome {
 
 fn launch(state: &State, function: &Function, config: &LaunchConfig, args: &[Arg]) -> Outcome {
     let config = LaunchConfig { asynchrony: state.options.asynchrony, ..*config };
-    let observed =
-        function.kernel.observe(&config, args, &Observe { profile: state.options.profile, ..Observe::default() });
-    state.flush();
+    let observe = Observe { profile: state.options.profile, ..Observe::default() };
+    ended(state, &state.device, function.kernel.observe(&config, args, &observe))
+}
+
+/// Prints what a launch on `device` has printed and found.
+pub(crate) fn ended(state: &State, device: &Device, observed: Result<Observation, LaunchError>) -> Outcome {
+    flush(device);
     match observed {
         Ok(observation) => {
             state.tell(&observation.findings);

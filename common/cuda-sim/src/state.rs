@@ -241,14 +241,14 @@ impl State {
             say(&format!("{}: {error}", log.display()));
         }
     }
+}
 
-    /// Prints what kernels have printed.
-    pub(crate) fn flush(&self) {
-        let output = self.device.take_output();
-        if !output.is_empty() {
-            let mut stdout = std::io::stdout();
-            let _ = stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush());
-        }
+/// Prints what kernels of a device have printed.
+pub(crate) fn flush(device: &Device) {
+    let output = device.take_output();
+    if !output.is_empty() {
+        let mut stdout = std::io::stdout();
+        let _ = stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush());
     }
 }
 

@@ -106,6 +106,9 @@ pub(crate) struct Function<'a> {
     pub body: Option<Vec<Statement<'a>>>,
 }
 
+/// Results and parameters of a function, in this order.
+pub(crate) type Signature<'a> = [Vec<Variable<'a>>; 2];
+
 #[derive(Debug)]
 pub(crate) enum Statement<'a> {
     Label(&'a str, Span),
@@ -118,8 +121,8 @@ pub(crate) enum Statement<'a> {
     UsedBytes(u32),
     /// `name: .branchtargets L0, L1;` and `.calltargets`.
     Targets(&'a str, Vec<&'a str>),
-    /// `name: .callprototype (…) _ (…);`, which says nothing that the call does not
-    Prototype,
+    /// `name: .callprototype (…) _ (…);`
+    Prototype(&'a str, Signature<'a>),
     /// A directive that the simulator does not know, and the unknown part of it.
     Refused(Span, String),
 }

@@ -6,6 +6,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ptx_sim::occupancy::{MAX_REGISTERS_PER_THREAD, REGISTERS};
+
 use crate::abi::{Code, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{ptx_at, ptx_in};
@@ -118,8 +120,9 @@ pub(crate) fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
     let info = function.kernel.info();
     let compute = state()?.options.compute;
     let version = c_int::from(compute.major) * 10 + c_int::from(compute.minor);
+    let threads = info.max_threads.unwrap_or(ptx_sim::MAX_THREADS);
     Ok(match id {
-        attribute::MAX_THREADS_PER_BLOCK => info.max_threads.unwrap_or(ptx_sim::MAX_THREADS) as c_int,
+        attribute::MAX_THREADS_PER_BLOCK => threads as c_int,
         attribute::SHARED_SIZE => info.static_shared as c_int,
         attribute::CONST_SIZE => c_int::try_from(info.constant_bytes).unwrap_or(c_int::MAX),
         attribute::LOCAL_SIZE => info.local_bytes as c_int,
@@ -128,7 +131,11 @@ pub(crate) fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
             function.dynamic_shared.load(Ordering::Relaxed).max(SHARED_WITHOUT_ASKING - info.static_shared as i32)
         }
         attribute::PREFERRED_CARVEOUT => function.carveout.load(Ordering::Relaxed),
-        // Registers are ptxas' choice, and unknown here.
+        // ptxas' choice is unknown here. It has no more than this, or a block of that many threads could not be launched.
+        attribute::REGISTERS => {
+            let room = (REGISTERS / threads.max(1)).min(MAX_REGISTERS_PER_THREAD);
+            info.max_registers.map_or(room, |registers| registers.min(room)) as c_int
+        }
         _ if (0..attribute::END).contains(&id) => 0,
         _ => return Err(Code::INVALID_VALUE),
     })

@@ -148,10 +148,10 @@ runtime! {
         let of = |id| attribute_of(&function, id);
         let found = FunctionAttributes {
             shared_bytes: of(attribute::SHARED_SIZE)? as usize,
-            constant_bytes: 0,
-            local_bytes: 0,
+            constant_bytes: of(attribute::CONST_SIZE)? as usize,
+            local_bytes: of(attribute::LOCAL_SIZE)? as usize,
             max_threads: of(attribute::MAX_THREADS_PER_BLOCK)?,
-            registers: 0,
+            registers: of(attribute::REGISTERS)?,
             ptx_version: of(attribute::PTX_VERSION)?,
             binary_version: of(attribute::BINARY_VERSION)?,
             cache_mode: 0,

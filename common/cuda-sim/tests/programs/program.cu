@@ -225,6 +225,11 @@ int main() {
     CHECK(cudaDestroySurfaceObject(surface));
     CHECK(cudaFreeArray(source));
 
+    cudaFuncAttributes function;
+    CHECK(cudaFuncGetAttributes(&function, scale<float>));
+    printf("function %d threads, %zu constant, %zu local, at most %d registers\n", function.maxThreadsPerBlock,
+           function.constSizeBytes, function.localSizeBytes, function.numRegs);
+
     // Errors: what fails is remembered by the thread that failed, until it asks.
     scale<<<1, 4096>>>(a, b, N);
     cudaError_t other = cudaErrorUnknown;

@@ -138,7 +138,7 @@ impl Device {
     /// Same as [`Self::alloc`].
     ///
     /// # Safety
-    /// From that start on, all bytes are valid for reads and writes until [`Self::free`], and no
+    /// From that start on, all bytes that kernels and copies access are valid for reads and writes until [`Self::free`], and no
     /// launch is using them then.
     pub unsafe fn adopt(&self, memory: *mut u8, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
         // Accesses of kernels are aligned by their addresses.
@@ -226,20 +226,14 @@ impl Device {
     pub fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: u64) -> Result<(), MemoryError> {
         let (source, source_offset) = self.inner.memory.range(from, bytes)?;
         let (target, target_offset) = self.inner.memory.range(to, bytes)?;
-        if Arc::ptr_eq(&source, &target) {
-            let mut held = vec![0; bytes as usize];
-            source.read(source_offset, &mut held);
-            target.write_unmarked(target_offset, &held);
-            target.mark_like(target_offset, &source, source_offset, bytes);
-            return Ok(());
-        }
+        let backwards = Arc::ptr_eq(&source, &target) && source_offset < target_offset;
         let mut held = [0; 4096];
-        let mut done = 0;
-        while done < bytes {
-            let part = &mut held[..((bytes - done) as usize).min(4096)];
-            source.read(source_offset + done, part);
-            target.write_unmarked(target_offset + done, part);
-            done += part.len() as u64;
+        let parts = bytes.div_ceil(4096);
+        for part in 0..parts {
+            let at = 4096 * if backwards { parts - 1 - part } else { part };
+            let part = &mut held[..(bytes - at).min(4096) as usize];
+            source.read(source_offset + at, part);
+            target.write_unmarked(target_offset + at, part);
         }
         target.mark_like(target_offset, &source, source_offset, bytes);
         Ok(())

@@ -53,6 +53,23 @@ pub(crate) enum Place {
     Predicate(P),
 }
 
+impl Place {
+    /// Bytes that it holds; of a row 4, even if the register has fewer.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Self::Memory((_, bytes)) => bytes,
+            Self::Row { wide, .. } => {
+                if wide {
+                    8
+                } else {
+                    4
+                }
+            }
+            Self::Predicate(_) => 1,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Callee {
     /// Index into the module's functions.

@@ -182,8 +182,6 @@ pub(crate) struct KernelPart {
     pub static_variables: Vec<StaticVariable>,
     /// `.reqnctapercluster`: the shape of its clusters.
     pub cluster: Option<[u32; 3]>,
-    /// `.maxnreg`: initial registers of each thread, if `setmaxnreg` changes them.
-    pub max_registers: Option<u32>,
 }
 
 /// A `.shared` variable of fixed size, in one kernel's layout.
@@ -210,6 +208,8 @@ pub struct KernelInfo {
     pub constant_bytes: u64,
     /// Maximum number of threads per block, from `__launch_bounds__`.
     pub max_threads: Option<u32>,
+    /// Maximum number of registers per thread, from `__maxnreg__`. Their actual number is ptxas' choice ([`crate::ptxas`]).
+    pub max_registers: Option<u32>,
     /// The only allowed shape of a block, from `.reqntid`.
     pub required_threads: Option<[u32; 3]>,
     /// Instructions of the kernel, or of functions it calls, that the simulator does not know.

@@ -14,7 +14,11 @@ use crate::ir::*;
 use crate::span::Span;
 
 impl<'m, 'a> FunctionLowering<'m, 'a> {
-    pub(super) fn run(module: &'m mut Module<'a>, index: u32, function: &ast::Function<'a>) -> Result<(), SyntaxError> {
+    pub(super) fn run(
+        module: &'m mut Module<'a>,
+        index: u32,
+        function: &'a ast::Function<'a>,
+    ) -> Result<(), SyntaxError> {
         let mut lowering = FunctionLowering {
             module,
             kernel: function.kernel,
@@ -72,7 +76,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         }
         Ok(())
     }
-    fn statements(&mut self, body: &[Statement<'a>]) -> Result<(), SyntaxError> {
+    fn statements(&mut self, body: &'a [Statement<'a>]) -> Result<(), SyntaxError> {
         for statement in body {
             match statement {
                 Statement::Label(name, span) => {
@@ -110,7 +114,10 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     self.place.call = self.call_of(loc, calls);
                     self.place.loc = Some(*loc);
                 }
-                Statement::Loc(..) | Statement::Targets(..) | Statement::Prototype => {}
+                Statement::Prototype(name, [returns, params]) => {
+                    self.scope().prototypes.insert(name, [returns, params]);
+                }
+                Statement::Loc(..) | Statement::Targets(..) => {}
                 Statement::Refused(span, reason) => {
                     let item = self.module.unsupported(*span, reason.clone());
                     self.function.unsupported.push(item);

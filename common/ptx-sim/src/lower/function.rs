@@ -9,6 +9,9 @@ use crate::error::SyntaxError;
 use crate::ir::*;
 use crate::scalar::Scalar;
 
+/// Declared results and parameters of a function, in this order.
+pub(super) type Formals<'a> = [&'a [Variable<'a>]; 2];
+
 /// Names of one `{}`: registers and variables, and labels.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
@@ -16,6 +19,8 @@ pub(super) struct Scope<'a> {
     pub(super) labels: HashMap<&'a str, u32>,
     /// `.branchtargets` and `.calltargets`
     pub(super) targets: HashMap<&'a str, Vec<&'a str>>,
+    /// `.callprototype`
+    pub(super) prototypes: HashMap<&'a str, Formals<'a>>,
     /// Index in [`FunctionLowering::lists`] of each `.branchtargets` that an instruction has used.
     pub(super) lists: HashMap<&'a str, u32>,
     /// `%r<9>`, by prefix: registers that exist by number, made when first named.

@@ -55,10 +55,10 @@ fn file_name(path: &str) -> String {
 }
 
 /// `texts`: the name of each file that the source is made of, and the byte at which it begins.
-pub(crate) fn lower(
-    ast: &Ast<'_>,
-    source: &str,
-    texts: &[(String, usize)],
+pub(crate) fn lower<'a>(
+    ast: &'a Ast<'a>,
+    source: &'a str,
+    texts: &'a [(String, usize)],
     allowance: Allowance,
 ) -> Result<Lowered, SyntaxError> {
     let mut module = Module {
@@ -77,6 +77,7 @@ pub(crate) fn lower(
         source,
         allowance,
         reached: HashMap::new(),
+        formals: Vec::new(),
         callable: Vec::new(),
     };
     module.program.files = ast.files.iter().map(|(index, path)| (*index, file_name(path))).collect();
@@ -85,7 +86,7 @@ pub(crate) fn lower(
     let linked = ast.functions.iter().filter(|function| function.linkage.linked);
     let linked: HashSet<(u32, &str)> = linked.map(|function| (function.linkage.unit, function.name)).collect();
     // The definition of each function: of several weak ones the first, unless there is one that is not.
-    let mut definitions: Vec<Option<&Function<'_>>> = Vec::new();
+    let mut definitions: Vec<Option<&'a Function<'a>>> = Vec::new();
     for function in &ast.functions {
         let count = definitions.len() as u32;
         let linked = linked.contains(&(function.linkage.unit, function.name));
@@ -107,6 +108,8 @@ pub(crate) fn lower(
             _ => *known = Some(function),
         }
     }
+    let formals = |function: &&'a Function<'a>| [&*function.returns, &*function.params];
+    module.formals = definitions.iter().map(|function| function.as_ref().map_or([&[][..]; 2], formals)).collect();
     module.program.functions = vec![crate::ir::Function::default(); module.function_names.len()];
     for variable in &ast.variables {
         module.declare_global(variable)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::function::twice;
+use super::function::{Formals, twice};
 use super::symbols::Symbol;
 use crate::ast::{self, Init, Linkage, Space, Variable};
 use crate::error::{SyntaxError, Unsupported};
@@ -52,6 +52,8 @@ pub(super) struct Module<'a> {
     /// Resources reached from the functions that a kernel calls, by those functions and whether it calls through a pointer:
     /// many kernels call the same.
     pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
+    /// What each function is declared to take and to return.
+    pub(super) formals: Vec<Formals<'a>>,
     /// The functions that a call through a pointer may mean.
     pub(super) callable: Vec<u32>,
 }
@@ -332,6 +334,7 @@ impl<'a> Module<'a> {
                 local_bytes: own.local_bytes,
                 constant_bytes,
                 max_threads: function.max_threads,
+                max_registers: function.max_registers,
                 required_threads: function.required_threads,
                 unsupported,
                 unresolved: Arc::clone(&reach.unresolved),
@@ -342,7 +345,6 @@ impl<'a> Module<'a> {
             shared,
             static_variables,
             cluster: function.cluster,
-            max_registers: function.max_registers,
         })
     }
 

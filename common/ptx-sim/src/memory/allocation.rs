@@ -99,15 +99,19 @@ impl Bits {
         }
     }
 
-    /// Sets or clears the bits `at..at + count`.
-    fn fill(&self, at: u64, count: u64, value: impl Fn(u64) -> bool) {
-        for bit in at..at + count {
-            let word = &self.0[(bit / 64) as usize];
-            if value(bit - at) {
-                word.fetch_or(1 << (bit % 64), Ordering::Relaxed);
+    /// Replaces the bits `at..at + count` by those that `bits` gives from an offset among them on, lowest first: up to 64.
+    fn fill(&self, at: u64, count: u64, bits: impl Fn(u64) -> u64) {
+        let (mut next, end) = (at, at + count);
+        while next < end {
+            let (word, shift, until) = (&self.0[(next / 64) as usize], next % 64, end.min((next / 64 + 1) * 64));
+            let (mask, bits) = (u64::MAX >> (64 - (until - next)) << shift, bits(next - at) << shift);
+            if mask == u64::MAX {
+                word.store(bits, Ordering::Relaxed);
             } else {
-                word.fetch_and(!(1 << (bit % 64)), Ordering::Relaxed);
+                word.fetch_or(bits & mask, Ordering::Relaxed);
+                word.fetch_and(bits | !mask, Ordering::Relaxed);
             }
+            next = until;
         }
     }
 }
@@ -300,18 +304,24 @@ impl Allocation {
 
     /// Copies bytes out, at any alignment.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
-        debug_assert!(offset + into.len() as u64 <= self.bytes);
-        let mut at = offset;
-        let mut rest = into;
-        while !rest.is_empty() {
-            let bytes = if at.is_multiple_of(8) && rest.len() >= 8 { 8 } else { 1 };
-            let (now, later) = rest.split_at_mut(bytes);
-            // SAFETY: inside the allocation by this function's contract, and aligned by the choice of `bytes`.
-            let value = unsafe { self.load(at, bytes as u8) };
-            now.copy_from_slice(&value.to_le_bytes()[..bytes]);
-            at += bytes as u64;
-            rest = later;
+        let (first, rest) = into.split_at_mut(self.before_words(offset, into.len()));
+        let (words, last) = rest.as_chunks_mut();
+        let words_at = offset + first.len() as u64;
+        let last_at = words_at + 8 * words.len() as u64;
+        for (at, byte) in (offset..).zip(first).chain((last_at..).zip(last)) {
+            // SAFETY: inside the allocation by this function's contract.
+            *byte = unsafe { self.load(at, 1) } as u8;
         }
+        for (at, word) in (words_at..).step_by(8).zip(words) {
+            // SAFETY: as above, and aligned.
+            *word = unsafe { self.load(at, 8) }.to_le_bytes();
+        }
+    }
+
+    /// Number of bytes before the first whole word of `length` bytes at `offset`, which have to be inside.
+    fn before_words(&self, offset: u64, length: usize) -> usize {
+        debug_assert!(offset + length as u64 <= self.bytes);
+        ((offset.next_multiple_of(8) - offset) as usize).min(length)
     }
 
     pub(crate) fn written(&self) -> Option<&Bits> {
@@ -320,16 +330,9 @@ impl Allocation {
 
     /// Marks all bytes of the range as written, or as unwritten.
     pub(crate) fn mark(&self, offset: u64, bytes: u64, written: bool) {
-        let Some(bits) = &self.written else { return };
-        let (first, last) = (offset.next_multiple_of(64), (offset + bytes) / 64 * 64);
-        if first >= last {
-            return bits.fill(offset, bytes, |_| written);
+        if let Some(bits) = &self.written {
+            bits.fill(offset, bytes, |_| if written { u64::MAX } else { 0 });
         }
-        bits.fill(offset, first - offset, |_| written);
-        for word in first / 64..last / 64 {
-            bits.0[word as usize].store(if written { u64::MAX } else { 0 }, Ordering::Relaxed);
-        }
-        bits.fill(last, offset + bytes - last, |_| written);
     }
 
     /// Marks bytes from `offset` on as written where those of `source` are.
@@ -337,9 +340,13 @@ impl Allocation {
         match (&self.written, &source.written) {
             (Some(to), Some(from)) => {
                 // The ranges may overlap in one allocation.
-                let has = |at: u64| from.word(at / 64) >> (at % 64) & 1 == 1;
-                let all: Vec<bool> = (source_offset..source_offset + bytes).map(has).collect();
-                to.fill(offset, bytes, |at| all[at as usize]);
+                let first = source_offset / 64;
+                let held: Vec<u64> = (first..(source_offset + bytes).div_ceil(64)).map(|at| from.word(at)).collect();
+                to.fill(offset, bytes, |at| {
+                    let at = source_offset - first * 64 + at;
+                    let word = |at: u64| held.get(at as usize).copied().unwrap_or(0);
+                    word(at / 64) >> (at % 64) | word(at / 64 + 1) << 1 << (63 - at % 64)
+                });
                 let range = source_offset..source_offset + bytes;
                 let all: Vec<(u64, u8, Arc<Fault>, bool)> = {
                     let stored = source.undefined();
@@ -370,7 +377,10 @@ impl Allocation {
         if let Some(written) = &self.written
             && self.undefined().store(offset, (offset / 4, 1), stored, has_room)
         {
-            written.fill(offset, stored.bits.len() as u64, |at| stored.bits[at as usize] == 0);
+            written.fill(offset, stored.bits.len() as u64, |at| {
+                let bytes = stored.bits[at as usize..].iter().take(64).rev();
+                bytes.fold(0, |written, bits| written << 1 | u64::from(*bits == 0))
+            });
         }
     }
 
@@ -413,18 +423,17 @@ impl Allocation {
 
     /// [`Self::write`], but the caller marks the written bytes.
     pub(crate) fn write_unmarked(&self, offset: u64, from: &[u8]) {
-        debug_assert!(offset + from.len() as u64 <= self.bytes);
-        let mut at = offset;
-        let mut rest = from;
-        while !rest.is_empty() {
-            let bytes = if at.is_multiple_of(8) && rest.len() >= 8 { 8 } else { 1 };
-            let (now, later) = rest.split_at(bytes);
-            let mut value = [0; 8];
-            value[..bytes].copy_from_slice(now);
-            // SAFETY: inside the allocation by this function's contract, and aligned by the choice of `bytes`.
-            unsafe { self.store(at, bytes as u8, u64::from_le_bytes(value)) };
-            at += bytes as u64;
-            rest = later;
+        let (first, rest) = from.split_at(self.before_words(offset, from.len()));
+        let (words, last) = rest.as_chunks();
+        let words_at = offset + first.len() as u64;
+        let last_at = words_at + 8 * words.len() as u64;
+        for (at, byte) in (offset..).zip(first).chain((last_at..).zip(last)) {
+            // SAFETY: inside the allocation by this function's contract.
+            unsafe { self.store(at, 1, (*byte).into()) };
+        }
+        for (at, word) in (words_at..).step_by(8).zip(words) {
+            // SAFETY: as above, and aligned.
+            unsafe { self.store(at, 8, u64::from_le_bytes(*word)) };
         }
     }
 
@@ -468,4 +477,36 @@ fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
     }
     // SAFETY: `count` words of zeros, allocated with the layout that a boxed slice of them has.
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(pointer, count as usize)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is written, bit by bit.
+    fn written(allocation: &Allocation) -> Vec<bool> {
+        let bits = allocation.written().unwrap();
+        (0..allocation.bytes).map(|at| bits.word(at / 64) >> (at % 64) & 1 == 1).collect()
+    }
+
+    #[test]
+    fn marks_follow_copies_at_any_offset() {
+        let allocation = || Allocation::new(0, 1000, "a".into(), Role::Buffer, None, true).unwrap();
+        let source = allocation();
+        for (at, bytes) in [(0, 1), (3, 64), (130, 200), (400, 1), (448, 64), (999, 1)] {
+            source.mark(at, bytes, true);
+        }
+        source.mark(200, 70, false);
+        let mut expected = written(&source);
+        for (to, from, bytes) in [(0, 0, 1000), (1, 0, 999), (64, 3, 130), (5, 129, 63), (700, 131, 300), (0, 9, 0)] {
+            let other = allocation();
+            other.mark_like(to, &source, from, bytes);
+            let moved: Vec<bool> = expected[from as usize..][..bytes as usize].to_vec();
+            assert_eq!(written(&other)[to as usize..][..bytes as usize], moved, "{bytes} from {from} to {to}");
+            assert_eq!(written(&other).iter().filter(|bit| **bit).count(), moved.iter().filter(|bit| **bit).count());
+            source.mark_like(to, &source, from, bytes);
+            expected[to as usize..][..bytes as usize].copy_from_slice(&moved);
+            assert_eq!(written(&source), expected, "{bytes} from {from} to {to} within");
+        }
+    }
 }

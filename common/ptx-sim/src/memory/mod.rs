@@ -17,8 +17,8 @@ use crate::limits::{Ledger, Use};
 pub(crate) use allocation::{Allocation, Bits, Origin, Placement, Role, UndefinedRead, plural};
 pub use heap::HEAP_BYTES;
 pub(crate) use heap::{BadFree, Heap};
-pub(crate) use table::GAP;
 use table::{ALIGN, Addresses, Table};
+pub(crate) use table::{GAP, Snapshot};
 pub(crate) use undefined::{Stored, UndefinedBits};
 
 /// An address in a device's memory.
@@ -119,8 +119,6 @@ struct State {
     in_use: u64,
     peak: u64,
     live: usize,
-    /// Snapshot for launches, until an allocation is added or removed.
-    snapshot: Option<Arc<Snapshot>>,
 }
 
 /// All memory of a device.
@@ -136,9 +134,6 @@ pub(crate) struct Memory {
     /// Allocations of kernels.
     heap: Heap,
 }
-
-/// The allocations of a launch, sorted by address.
-pub(crate) type Snapshot = Vec<Arc<Allocation>>;
 
 impl Memory {
     pub(crate) fn new(total: u64, first_address: u64, sanitised: bool, ledger: Arc<Ledger>) -> Self {
@@ -187,7 +182,6 @@ impl Memory {
         state.in_use += bytes;
         state.peak = state.peak.max(state.in_use);
         state.live += 1;
-        state.snapshot = None;
         state.allocations.insert(Arc::clone(&allocation));
         Ok(allocation)
     }
@@ -205,7 +199,6 @@ impl Memory {
         self.ledger.give(Use::Buffers, host_bytes(allocation.bytes, self.sanitised));
         state.in_use -= allocation.bytes;
         state.live -= 1;
-        state.snapshot = None;
         Ok(())
     }
 
@@ -254,13 +247,7 @@ impl Memory {
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        if let Some(snapshot) = &self.read_state().snapshot {
-            return Arc::clone(snapshot);
-        }
-        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let snapshot = Arc::new(state.allocations.by_base.values().cloned().collect::<Snapshot>());
-        state.snapshot = Some(Arc::clone(&snapshot));
-        snapshot
+        self.read_state().allocations.snapshot()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Allocations by address, and the addresses themselves: none is used twice.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,30 +16,44 @@ pub(crate) const GAP: u64 = 64 << 30;
 /// The gap where addresses become scarce, after some 60 million allocations.
 const SMALL_GAP: u64 = 4096;
 
-/// Number of freed allocations whose addresses are still recognised.
+/// Number of freed allocations whose addresses are still recognised, at least.
 const GRAVES: usize = 4096;
 
-/// Allocations by address: the live ones and the last [`GRAVES`] that were freed, without their bytes.
+/// Allocations, sorted by address.
+pub(crate) type Snapshot = Vec<Arc<Allocation>>;
+
+/// Allocations by address: the live ones and the last that were freed, without their bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub(super) by_base: BTreeMap<u64, Arc<Allocation>>,
+    /// A launch holds it as it was at its start: a change during one is made to a copy.
+    by_base: Arc<Snapshot>,
     /// Addresses of the freed ones, oldest first.
-    graves: VecDeque<u64>,
+    graves: Vec<u64>,
 }
 
 impl Table {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.by_base)
+    }
+
+    /// Number of allocations that begin at `address` or before.
+    fn count_to(&self, address: u64) -> usize {
+        self.by_base.partition_point(|allocation| allocation.base <= address)
+    }
+
     pub(crate) fn insert(&mut self, allocation: Arc<Allocation>) {
-        self.by_base.insert(allocation.base, allocation);
+        let at = self.count_to(allocation.base);
+        Arc::make_mut(&mut self.by_base).insert(at, allocation);
     }
 
     /// The last allocation that begins at `address` or before.
     pub(crate) fn before(&self, address: u64) -> Option<&Arc<Allocation>> {
-        self.by_base.range(..=address).next_back().map(|(_, found)| found)
+        self.by_base.get(self.count_to(address).checked_sub(1)?)
     }
 
     /// The first allocation that begins after `address`.
     pub(crate) fn after(&self, address: u64) -> Option<&Arc<Allocation>> {
-        self.by_base.range((Bound::Excluded(address), Bound::Unbounded)).next().map(|(_, found)| found)
+        self.by_base.get(self.count_to(address))
     }
 
     /// Marks an allocation as freed; false if it already was.
@@ -48,23 +61,25 @@ impl Table {
         if allocation.freed.swap(true, Ordering::Relaxed) {
             return false;
         }
+        let at = self.count_to(allocation.base) - 1;
+        let by_base = Arc::make_mut(&mut self.by_base);
         if allocation.is_shared() {
             // The host may use the address for something else from now on.
-            self.by_base.remove(&allocation.base);
+            by_base.remove(at);
             return true;
         }
-        self.insert(Arc::new(allocation.grave()));
-        self.graves.push_back(allocation.base);
-        if self.graves.len() > GRAVES
-            && let Some(oldest) = self.graves.pop_front()
-        {
-            self.by_base.remove(&oldest);
+        by_base[at] = Arc::new(allocation.grave());
+        self.graves.push(allocation.base);
+        // Many at a time: removing one takes as long.
+        if self.graves.len() == 2 * GRAVES {
+            let oldest: HashSet<u64> = self.graves.drain(..GRAVES).collect();
+            by_base.retain(|allocation| !oldest.contains(&allocation.base));
         }
         true
     }
 
     pub(crate) fn live(&self) -> impl Iterator<Item = &Arc<Allocation>> {
-        self.by_base.values().filter(|allocation| !allocation.is_freed())
+        self.by_base.iter().filter(|allocation| !allocation.is_freed())
     }
 }
 

@@ -58,7 +58,9 @@ pub(crate) struct UndefinedByte<'u> {
 
 impl UndefinedBits {
     pub(crate) fn clear(&mut self) {
-        self.spare.extend(std::mem::take(&mut self.pages).into_values());
+        while let Some((_, page)) = self.pages.pop_first() {
+            self.spare.push(page);
+        }
         self.sources.clear();
     }
 

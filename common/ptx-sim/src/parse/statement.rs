@@ -76,24 +76,17 @@ impl<'a> Parser<'a> {
                 self.bump()?;
                 Ok(Statement::Targets(name, self.list(b';', |parser| parser.word("a label"))?))
             }
-            Token::Word(".callprototype") => {
-                self.prototype()?;
-                Ok(Statement::Prototype)
-            }
+            Token::Word(".callprototype") => Ok(Statement::Prototype(name, self.prototype()?)),
             _ => Ok(Statement::Label(name, span)),
         }
     }
 
     /// `.callprototype (…) _ (…) .noreturn;`, whose semicolon is optional in ptxas.
-    fn prototype(&mut self) -> Result<()> {
+    fn prototype(&mut self) -> Result<Signature<'a>> {
         self.bump()?;
-        if self.accept(b'(')? {
-            self.list(b')', Self::parameter)?;
-        }
+        let returns = if self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         self.word("`_`, the name of a prototype")?;
-        if self.accept(b'(')? {
-            self.list(b')', Self::parameter)?;
-        }
+        let params = if self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         loop {
             match self.token {
                 Token::Word(".noreturn") => {
@@ -107,7 +100,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.accept(b';')?;
-        Ok(())
+        Ok([returns, params])
     }
 
     fn loc(&mut self) -> Result<Statement<'a>> {

@@ -456,6 +456,75 @@ fn an_offset_to_a_function_is_no_function() {
     }
 }
 
+/// What a pointer leads to has the type that the call says: sizes and numbers of arguments and results.
+#[test]
+fn a_call_through_a_pointer_names_the_argument_that_differs() {
+    let launched = |function: &str, prototype: &str, call: &str| {
+        let text = format!(
+            "{function}\n.visible .entry k() {{\n.reg .b64 %rd<2>; .param .b32 a; .param .b64 b; .param .b32 r;\n\
+             mov.u64 %rd1, f;\nP: .callprototype {prototype};\n{call};\nret;\n}}"
+        );
+        device(Default::default()).load(&module(&text)).unwrap().kernel("k").unwrap().launch(&blocks(1, 1), &[])
+    };
+    let two = ".func f(.param .b64 x, .param .b64 y) { ret; }";
+    assert!(launched(two, "()_ (.param .b64 _, .param .b64 _)", "call %rd1, (b, b), P").is_ok());
+    let valued = ".func (.param .b64 out) f(.param .align 8 .b8 x[16]) { ret; }";
+    for (function, prototype, call, expected) in [
+        (
+            two,
+            "()_ (.param .b64 _, .param .b32 _)",
+            "call %rd1, (b, a), P",
+            "argument 2 of the call has 4 bytes, where `f` declares 8 bytes",
+        ),
+        (
+            two,
+            "()_ (.param .b64 _)",
+            "call %rd1, (b), P",
+            "the number of arguments of the call is 1, where `f` declares 2",
+        ),
+        (
+            valued,
+            "(.param .b64 _)_ (.param .b64 _)",
+            "call (b), %rd1, (b), P",
+            "argument 1 of the call has 8 bytes, where `f` declares 16 bytes",
+        ),
+        (
+            ".func (.param .b64 out) f() { ret; }",
+            "(.param .b32 _)_ ()",
+            "call (r), %rd1, P",
+            "result 1 of the call has 4 bytes, where `f` declares 8 bytes",
+        ),
+    ] {
+        let Err(LaunchError::Fault(fault)) = launched(function, prototype, call) else { panic!("{call}: no fault") };
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::InvalidCall, expected), "{call}");
+    }
+}
+
+/// A call that differs from what its function or its prototype declares is no PTX: ptxas refuses it too.
+#[test]
+fn a_call_that_differs_from_its_declaration_is_refused() {
+    let text = |call: &str| {
+        format!(
+            ".func (.param .b32 r) f(.param .b32 x, .param .b64 y) {{ ret; }}\n\
+             .visible .entry k() {{\n.reg .b64 %rd<3>; .reg .b32 %r<3>; .param .b32 a; .param .b64 b;\n\
+             mov.u64 %rd1, f;\nP: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b64 _);\n{call};\nret;\n}}"
+        )
+    };
+    for (call, expected) in [
+        ("call (a), f, (a, a)", "argument 2 of the call has 4 bytes, where 8 bytes are declared"),
+        ("call (a), f, (%rd2, b)", "argument 1 of the call has 8 bytes, where 4 bytes are declared"),
+        ("call (b), f, (a, b)", "result 1 of the call has 8 bytes, where 4 bytes are declared"),
+        ("call (a), f, (a)", "the number of arguments of the call is 1, where 2 are declared"),
+        ("call f, (a, b)", "the number of results of the call is 0, where 1 are declared"),
+        ("call (a), %rd1, (a, a), P", "argument 2 of the call has 4 bytes, where 8 bytes are declared"),
+    ] {
+        assert!(refused(&text(call)).contains(expected), "{call}: {}", refused(&text(call)));
+    }
+    for call in ["call (_), f, (5, -1)", "call (%r1), f, (%r1, %rd2)", "call (a), %rd1, (0, b), P"] {
+        module(&text(call));
+    }
+}
+
 #[test]
 fn parameters_are_not_written() {
     for access in ["st.b32 [%rd2], %r1;", "atom.add.u32 %r1, [%rd2], 1;"] {

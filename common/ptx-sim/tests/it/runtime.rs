@@ -270,6 +270,57 @@ fn one_device_serves_many_threads() {
     });
 }
 
+/// Among thousands of freed ones.
+#[test]
+fn freed_allocations_are_recognised_and_live_ones_found() {
+    let device = device(1);
+    let mut live = Vec::new();
+    let mut freed = Vec::new();
+    for number in 0..10_000_u32 {
+        let pointer = device.alloc(4, "word").unwrap();
+        device.write(pointer, &number.to_le_bytes()).unwrap();
+        if number % 100 == 0 {
+            live.push((number, pointer));
+        } else {
+            device.free(pointer).unwrap();
+            freed.push(pointer);
+        }
+    }
+    for (number, pointer) in live {
+        assert_eq!(words(&device, pointer, 1), [number as i32]);
+    }
+    assert!(matches!(device.free(freed[0]), Err(MemoryError::InvalidPointer { .. })), "forgotten");
+    for pointer in &freed[freed.len() - 4096..] {
+        assert!(matches!(device.free(*pointer), Err(MemoryError::UseAfterFree { .. })));
+    }
+}
+
+#[test]
+fn copies_move_all_bytes_at_any_offset() {
+    const BYTES: usize = 10_000;
+    for sanitize in [false, true] {
+        let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+        let buffer = device.alloc(BYTES as u64, "buffer").unwrap();
+        let mut expected: Vec<u8> = (0..BYTES).map(|at| (at * at % 251) as u8).collect();
+        device.write(buffer, &expected).unwrap();
+        for (to, from, bytes) in [(3, 0, 9000), (0, 5, 9001), (8, 0, 9000), (4097, 1, 4096), (9, 2, 5), (7, 7, 4098)] {
+            device.copy(buffer.offset(to), buffer.offset(from), bytes).unwrap();
+            expected.copy_within(from as usize..(from + bytes) as usize, to as usize);
+            let mut found = vec![0; BYTES];
+            device.read(buffer, &mut found).unwrap();
+            assert!(found == expected, "{bytes} bytes from {from} to {to}");
+        }
+        for (at, bytes) in [(0, 0), (1, 6), (1, 7), (1, 30), (8, 8), (13, 4000)] {
+            let part = vec![at as u8; bytes];
+            device.write(buffer.offset(at), &part).unwrap();
+            expected[at as usize..][..bytes].copy_from_slice(&part);
+            let mut found = vec![0; bytes + 3];
+            device.read(buffer.offset(at), &mut found).unwrap();
+            assert!(found == expected[at as usize..][..bytes + 3], "{bytes} bytes at {at}");
+        }
+    }
+}
+
 #[test]
 fn an_asynchronous_copy_reads_only_what_its_source_has() {
     let device = Device::new(DeviceConfig::default());

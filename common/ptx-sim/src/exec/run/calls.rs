@@ -8,6 +8,7 @@ use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::limits::Use;
+use crate::memory::plural;
 
 /// Maximum depth of nested calls.
 const MAX_DEPTH: usize = 1 << 12;
@@ -22,6 +23,27 @@ pub(crate) fn take(launch: &Launch<'_>, lanes: u32, bytes: u64) -> Result<(), Bo
     }
     let message = launch.account.out_of_memory().map_or_else(String::new, |reached| reached.message);
     Err(Problem::new(FaultKind::MemoryLimit, lanes, message))
+}
+
+/// The first argument or result of a call that is not what the function takes or returns.
+fn mismatch(call: &Call, callee: &Function) -> Option<String> {
+    let name = &callee.name;
+    let sides = [("argument", &call.args, &callee.params), ("result", &call.results, &callee.returns)];
+    sides.into_iter().find_map(|(what, given, declared)| {
+        if given.len() != declared.len() {
+            let (given, declared) = (given.len(), declared.len());
+            return Some(format!("the number of {what}s of the call is {given}, where `{name}` declares {declared}"));
+        }
+        let bytes = |place: &Place| u64::from(place.bytes());
+        // An array without a size takes any, and so does a result that nobody wants.
+        let differs = |(given, declared): (&Place, &Place)| {
+            let (given, declared) = (bytes(given), bytes(declared));
+            given != 0 && declared != 0 && given != declared
+        };
+        let at = given.iter().zip(declared).position(differs)?;
+        let (given, declared) = (plural(bytes(&given[at])), plural(bytes(&declared[at])));
+        Some(format!("{what} {} of the call has {given}, where `{name}` declares {declared}", at + 1))
+    })
 }
 
 impl Warp {
@@ -80,8 +102,7 @@ impl Warp {
             let message = format!("`{}` is called {} deep", callee.name, split.callers.len() + 1);
             return Err(Problem::new(FaultKind::StackOverflow, split.mask, message));
         }
-        if call.args.len() != callee.params.len() || call.results.len() != callee.returns.len() {
-            let message = format!("`{}` is called with another number of arguments than it takes", callee.name);
+        if let Some(message) = mismatch(call, callee) {
             return Err(Problem::new(FaultKind::InvalidCall, split.mask, message));
         }
         if self.rows.len() < rows + 1 {

@@ -184,7 +184,7 @@ impl Launch<'_> {
 
     /// Registers of each thread of a kernel that says so, rounded up as hardware does.
     pub(crate) fn registers(&self) -> Option<u32> {
-        self.kernel.max_registers.map(|count| count.min(256).next_multiple_of(8))
+        self.kernel.info.max_registers.map(|count| count.min(256).next_multiple_of(8))
     }
 
     pub(crate) fn shared_bytes(&self) -> u32 {

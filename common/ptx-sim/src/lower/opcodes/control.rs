@@ -2,11 +2,13 @@
 
 use super::emit::{UNUSED, operand};
 use super::modifiers::Modifiers;
-use crate::ast::Operand;
+use crate::ast::{Operand, Variable};
 use crate::ir::*;
 use crate::lower::cfg;
-use crate::lower::function::FunctionLowering;
+use crate::lower::function::{Formals, FunctionLowering};
+use crate::lower::module::variable_bytes;
 use crate::lower::symbols::{Lower, Register, Symbol, invalid, unsupported};
+use crate::memory::plural;
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -84,24 +86,28 @@ impl<'a> FunctionLowering<'_, 'a> {
             [Operand::Name(name), Operand::Name(_)] => (*name, &[][..]), // an indirect call without arguments
             _ => return invalid("call takes a function"),
         };
-        let callee = match self.lookup(callee) {
-            Some(Symbol::Function(index)) => match builtin(callee) {
-                Some(builtin) if !self.module.bodies.contains(callee) => builtin,
-                _ => {
-                    if self.called.insert(index) {
-                        self.function.calls.push(index);
+        let (callee, formals) = match self.lookup(callee) {
+            Some(Symbol::Function(index)) => {
+                let formals = Some(self.module.formals[index as usize]);
+                match builtin(callee) {
+                    Some(builtin) if !self.module.bodies.contains(callee) => (builtin, formals),
+                    _ => {
+                        if self.called.insert(index) {
+                            self.function.calls.push(index);
+                        }
+                        (Callee::Function(index), formals)
                     }
-                    Callee::Function(index)
                 }
-            },
+            }
             Some(Symbol::Register(Register::Row { row, ty })) if ty.size() == 8 => {
                 self.function.calls_indirectly = true;
-                Callee::Indirect(row)
+                (Callee::Indirect(row), rest.last().and_then(|prototype| self.prototype(prototype)))
             }
             _ => return invalid(format!("`{callee}` is not a function")),
         };
-        let results = self.places_of(results, true)?;
-        let args = self.places_of(args, false)?;
+        let [returns, params] = formals.map_or([None; 2], |formals| formals.map(Some));
+        let results = self.places_of(results, returns, true)?;
+        let args = self.places_of(args, params, false)?;
         let op = Op::Call(Box::new(Call { callee, args, results }));
         if self.guard.predicate().is_some() {
             let past = self.new_label();
@@ -116,26 +122,59 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    /// Places of a call's arguments or results in this frame; a vector's elements have one place each.
-    fn places_of(&mut self, operands: &[Operand<'a>], write: bool) -> Lower<Vec<Place>> {
+    /// The prototype of that name.
+    fn prototype(&self, name: &Operand<'a>) -> Option<Formals<'a>> {
+        let Operand::Name(name) = name else { return None };
+        self.scopes.iter().rev().find_map(|scope| scope.prototypes.get(name).copied())
+    }
+
+    /// Places of a call's arguments or results in this frame; a vector's elements have one place each. `formals`: what the
+    /// function, or the prototype of the call, declares.
+    fn places_of(
+        &mut self,
+        operands: &[Operand<'a>],
+        formals: Option<&[Variable<'a>]>,
+        write: bool,
+    ) -> Lower<Vec<Place>> {
+        let what = if write { "result" } else { "argument" };
+        // The last one of a variadic function is an array without a size, and may be left out.
+        let is_open = |formal: &Variable<'_>| formal.dims.first() == Some(&None);
+        if let Some(formals) = formals
+            && formals.len() != operands.len()
+            && !formals.last().is_some_and(is_open)
+        {
+            let (given, declared) = (operands.len(), formals.len());
+            return invalid(format!("the number of {what}s of the call is {given}, where {declared} are declared"));
+        }
         let mut places = Vec::with_capacity(operands.len());
-        for operand in operands {
+        for (at, operand) in operands.iter().enumerate() {
+            let formal = formals.and_then(|formals| formals.get(at));
+            let before = places.len();
             match self.vector_register(operand)? {
                 Some((rows, ty)) => {
                     let wide = rows_of(ty) == 2;
                     places.extend(rows.into_iter().map(|row| Place::Row { row, wide }));
                 }
-                None => places.push(self.place_of(operand, write)?),
+                None => places.push(self.place_of(operand, formal.map_or(Scalar::B32, |formal| formal.ty), write)?),
+            }
+            let Some(declared) = formal.and_then(|formal| variable_bytes(formal).ok()) else { continue };
+            let given = places[before..].iter().map(|place| u64::from(place.bytes())).sum();
+            // Registers and constants of fewer bytes are in rows of 4.
+            let in_memory = matches!(places[before..], [Place::Memory(_)]);
+            let fits = given == declared || !in_memory && given == declared.next_multiple_of(4);
+            if !fits && !formal.is_some_and(is_open) && !matches!(operand, Operand::Name("_")) {
+                let (given, declared) = (plural(given), plural(declared));
+                return invalid(format!("{what} {} of the call has {given}, where {declared} are declared", at + 1));
             }
         }
         Ok(places)
     }
 
-    /// Place of a call's argument or result in this frame.
-    fn place_of(&mut self, operand: &Operand<'a>, write: bool) -> Lower<Place> {
+    /// Place of a call's argument or result in this frame; `ty`: of a constant.
+    fn place_of(&mut self, operand: &Operand<'a>, ty: Scalar, write: bool) -> Lower<Place> {
         match operand {
-            // A result that nobody wants.
-            Operand::Name("_") if write => Ok(Place::Row { row: self.temporary(true), wide: true }),
+            // A result that nobody wants: no bytes of it.
+            Operand::Name("_") if write => Ok(Place::Memory((0, 0))),
             Operand::Name(name) => {
                 if let Some(Symbol::Frame(offset, bytes)) = self.lookup(name) {
                     return Ok(Place::Memory((offset, bytes)));
@@ -146,7 +185,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                     _ => invalid(format!("`{name}` cannot be passed to a call")),
                 }
             }
-            _ if !write => Ok(Place::Row { row: self.value(operand, Scalar::B32)?, wide: false }),
+            _ if !write => Ok(Place::Row { row: self.value(operand, ty)?, wide: rows_of(ty) == 2 }),
             _ => invalid("a result of a call is a register or a parameter"),
         }
     }
