@@ -151,8 +151,8 @@ fn is_default(stream: Handle) -> bool {
 fn run(work: &Work, state: &State) -> Outcome {
     match work {
         Work::Launch { function, config, args } => launch(state, function, config, args),
-        Work::Copy { to, from, bytes, rows, to_pitch, from_pitch } => {
-            (0..*rows).try_for_each(|row| copy(state, to.offset(row * to_pitch), from.offset(row * from_pitch), *bytes))
+        Work::Copy(copy) => {
+            copy.each_row()?.try_for_each(|(to, from)| copy_row(state, to, from, copy.width_bytes))
         }
         Work::Fill { target, value, element_bytes, width, rows, pitch } => (0..*rows)
             .try_for_each(|row| fill(state, target.wrapping_add((row * pitch) as u64), *value, *element_bytes, *width)),
@@ -197,7 +197,7 @@ fn launch(state: &State, function: &Function, config: &LaunchConfig, args: &[Arg
     }
 }
 
-fn copy(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
+fn copy_row(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
     let device = &state.device;
     if bytes == 0 {
         return Ok(());

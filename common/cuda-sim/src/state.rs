@@ -12,7 +12,7 @@ use ptx_sim::{
     Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, TexelFormat,
 };
 
-use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
+use crate::abi::{BUILT_IN_STREAMS, Code, CopySide, Handle, Outcome, Pointer};
 use crate::log::Line;
 use crate::options::Options;
 use crate::work::{FIRST_ADDRESS, Function, Place, Work};
@@ -206,11 +206,15 @@ impl State {
 
     /// Whether the work is a copy from or to memory of the host that devices do not reach: the driver then waits.
     pub(crate) fn is_pageable(&self, work: &Work) -> bool {
-        let unknown = |place: &Place| match place {
-            Place::Host(host) => self.host_memory(host.0 as Pointer).is_none(),
-            Place::Device(_) => false,
+        let unknown = |side: &CopySide| match side.memory() {
+            Some(Place::Host(host)) => self.host_memory(host.0 as Pointer).is_none(),
+            _ => false,
         };
-        matches!(work, Work::Copy { to, from, .. } if unknown(to) || unknown(from))
+        match work {
+            Work::Copy(copy) => unknown(&copy.to) || unknown(&copy.from),
+            Work::Sequence(works) => works.iter().any(|work| self.is_pageable(work)),
+            _ => false,
+        }
     }
 
     /// The capture that records the work of a stream, if one does.

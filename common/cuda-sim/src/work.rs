@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ptx_sim::{Arg, Kernel, LaunchConfig};
 
-use crate::abi::{Handle, Pointer};
+use crate::abi::{Copy3d, CopySide, Handle, Pointer};
 
 /// First address of device memory: beyond all that a process can map on x86-64 and on 64-bit ARM, so that an address says whose it is.
 pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
@@ -54,8 +54,8 @@ impl Place {
 pub(crate) enum Work {
     /// A launch of a kernel.
     Launch { function: Arc<Function>, config: LaunchConfig, args: Vec<Arg> },
-    /// A copy of rows, each `bytes` long and so far from the next.
-    Copy { to: Place, from: Place, bytes: usize, rows: usize, to_pitch: usize, from_pitch: usize },
+    /// A copy of rows.
+    Copy(Copy3d),
     /// A fill of rows with a value of 1, 2 or 4 bytes.
     Fill { target: Pointer, value: u32, element_bytes: usize, width: usize, rows: usize, pitch: usize },
     /// A call of a function of the program.
@@ -71,7 +71,7 @@ pub(crate) enum Work {
 impl Work {
     /// A copy of one run of bytes.
     pub(crate) fn copy(to: Place, from: Place, bytes: usize) -> Self {
-        Self::Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0 }
+        Self::Copy(Copy3d::rows(CopySide::rows(to, 0), CopySide::rows(from, 0), bytes, 1))
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Arc, Mutex};
 
 use super::launch::of_node;
-use super::memory::planes;
+use super::memory::copy_3d;
 use crate::abi::{Code, Copy3d, Handle, KernelNode, MemsetNode, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::submit;
@@ -118,19 +118,6 @@ fn type_of(work: &Work) -> c_int {
         Work::Call { .. } => node_type::HOST,
         Work::Sequence(works) if works.is_empty() => node_type::EMPTY,
         Work::Sequence(_) | Work::Free(_) | Work::Record(_) => node_type::GRAPH,
-    }
-}
-
-/// The work of a node that copies.
-///
-/// # Safety
-/// `params` is null or valid.
-pub(crate) unsafe fn copy_work(params: *const Copy3d) -> Outcome<Work> {
-    // SAFETY: as the caller promises.
-    let mut planes = planes(unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?)?;
-    match (planes.pop(), planes.is_empty()) {
-        (Some(plane), true) => Ok(plane),
-        _ => Err(Code::NOT_SUPPORTED),
     }
 }
 
@@ -292,7 +279,7 @@ exported! {
         _context: Handle,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, copy_work(params)?) }
+        unsafe { add(added, graph, dependencies, count, copy_3d(params)?) }
     }
 
     fn cuGraphAddMemsetNode(
@@ -341,7 +328,7 @@ exported! {
 
     fn cuGraphMemcpyNodeSetParams(node: Handle, params: *const Copy3d) {
         // SAFETY: as the caller promises.
-        set(node, unsafe { copy_work(params)? })
+        set(node, unsafe { copy_3d(params)? })
     }
 
     fn cuGraphMemsetNodeSetParams(node: Handle, params: *const MemsetNode) {
@@ -361,7 +348,7 @@ exported! {
 
     fn cuGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, params: *const Copy3d, _context: Handle) {
         // SAFETY: as the caller promises.
-        set_in(executable, node, unsafe { copy_work(params)? })
+        set_in(executable, node, unsafe { copy_3d(params)? })
     }
 
     fn cuGraphExecMemsetNodeSetParams(executable: Handle, node: Handle, params: *const MemsetNode, _context: Handle) {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use ptx_sim::DevicePtr;
 
-use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer, memory_type};
+use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted};
 use crate::queue::{Wanted, When, finish, submit};
 use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, refused, state};
@@ -88,78 +88,20 @@ fn device_pointer(pointer: *mut c_void) -> Outcome<Pointer> {
     state()?.host_memory(pointer as Pointer).map(|_| pointer as Pointer).ok_or(Code::INVALID_VALUE)
 }
 
-/// A side of a two- or three-dimensional copy, at its first byte.
-fn side(side: &CopySide) -> Outcome<Place> {
-    let place = match side.memory_type {
-        memory_type::HOST => Place::host(side.host),
-        memory_type::DEVICE => Place::Device(side.device),
-        memory_type::UNIFIED => Place::of(side.device),
-        _ => return Err(Code::NOT_SUPPORTED), // arrays
-    };
-    Ok(place.offset(side.x_bytes + side.y * side.pitch + side.z * side.pitch * side.height))
-}
-
-/// The copies of a three-dimensional copy, one for each plane.
-pub(crate) fn planes(copy: &Copy3d) -> Outcome<Vec<Work>> {
-    let Copy3d { from, to, width_bytes, height, depth } = copy;
-    let (from_start, to_start) = (side(from)?, side(to)?);
-    let pitch = |side: &CopySide| if side.pitch == 0 { *width_bytes } else { side.pitch };
-    let plane = |at: usize| Work::Copy {
-        to: to_start.offset(at * pitch(to) * to.height),
-        from: from_start.offset(at * pitch(from) * from.height),
-        bytes: *width_bytes,
-        rows: *height,
-        to_pitch: pitch(to),
-        from_pitch: pitch(from),
-    };
-    Ok((0..*depth).map(plane).collect())
-}
-
-/// `CUDA_MEMCPY2D`.
-#[repr(C)]
-pub(crate) struct Copy2d {
-    from: Side2d,
-    to: Side2d,
-    width_bytes: usize,
-    height: usize,
-}
-
-/// One side of a [`Copy2d`].
-#[repr(C)]
-struct Side2d {
-    x_bytes: usize,
-    y: usize,
-    memory_type: c_uint,
-    host: *mut c_void,
-    device: Pointer,
-    array: Handle,
-    pitch: usize,
-}
-
 /// # Safety
 /// `copy` is null or valid.
 unsafe fn copy_2d(copy: *const Copy2d, when: impl Into<When>) -> Outcome {
     // SAFETY: as the caller promises.
-    let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-    let place = |side: &Side2d| {
-        let place = match side.memory_type {
-            memory_type::HOST => Place::host(side.host),
-            memory_type::DEVICE => Place::Device(side.device),
-            memory_type::UNIFIED => Place::of(side.device),
-            _ => return Err(Code::NOT_SUPPORTED), // arrays
-        };
-        Ok(place.offset(side.x_bytes + side.y * side.pitch))
-    };
-    let pitch = |side: &Side2d| if side.pitch == 0 { copy.width_bytes } else { side.pitch };
-    let work = Work::Copy {
-        to: place(&copy.to)?,
-        from: place(&copy.from)?,
-        bytes: copy.width_bytes,
-        rows: copy.height,
-        to_pitch: pitch(&copy.to),
-        from_pitch: pitch(&copy.from),
-    };
-    submit(when, work)
+    submit(when, Copy3d::from(unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?).work()?)
+}
+
+/// The work of a copy.
+///
+/// # Safety
+/// `copy` is null or valid.
+pub(crate) unsafe fn copy_3d(copy: *const Copy3d) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?.work()
 }
 
 fn copy(to: Place, from: Place, bytes: usize, when: impl Into<When>) -> Outcome {
@@ -374,14 +316,12 @@ exported! {
 
     fn cuMemcpy3D_v2(copy: *const Copy3d) {
         // SAFETY: as the caller promises.
-        let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-        planes(copy)?.into_iter().try_for_each(|plane| submit(When::Now, plane))
+        submit(When::Now, unsafe { copy_3d(copy)? })
     }
 
     fn cuMemcpy3DAsync_v2(copy: *const Copy3d, stream: Handle) {
         // SAFETY: as the caller promises.
-        let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-        planes(copy)?.into_iter().try_for_each(|plane| submit(stream, plane))
+        submit(stream, unsafe { copy_3d(copy)? })
     }
 
     fn cuMemsetD8_v2(target: Pointer, value: u8, count: usize) {

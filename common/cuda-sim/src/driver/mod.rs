@@ -1,5 +1,6 @@
 //! The functions, by the chapters of the driver API's manual.
 
+pub(crate) mod array;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod error;
@@ -22,6 +23,7 @@ pub(crate) fn find(name: &str) -> Option<Address> {
     // The newest version of this one has another name.
     let name = if name == "cuGraphInstantiate" { "cuGraphInstantiateWithFlags" } else { name };
     let chapters = [
+        array::FUNCTIONS,
         context::FUNCTIONS,
         device::FUNCTIONS,
         error::FUNCTIONS,

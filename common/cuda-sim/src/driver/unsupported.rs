@@ -2,11 +2,6 @@
 //! says `CUDA_ERROR_NOT_SUPPORTED`.
 
 crate::api::unsupported! {
-    cuArray3DCreate_v2
-    cuArray3DGetDescriptor_v2
-    cuArrayCreate_v2
-    cuArrayDestroy
-    cuArrayGetDescriptor_v2
     cuCtxAttach
     cuDestroyExternalMemory
     cuDeviceGetByPCIBusId
@@ -19,21 +14,12 @@ crate::api::unsupported! {
     cuIpcOpenMemHandle_v2
     cuMemcpy3DPeer
     cuMemcpy3DPeerAsync
-    cuMemcpyAtoA_v2
-    cuMemcpyAtoD_v2
-    cuMemcpyAtoH_v2
-    cuMemcpyDtoA_v2
-    cuMemcpyHtoA_v2
     cuModuleGetSurfRef
     cuModuleGetTexRef
     cuParamSetTexRef
     cuProfilerInitialize
-    cuSurfObjectCreate
-    cuSurfObjectDestroy
     cuSurfRefGetArray
     cuSurfRefSetArray
-    cuTexObjectCreate
-    cuTexObjectDestroy
     cuTexRefCreate
     cuTexRefDestroy
     cuTexRefGetAddressMode

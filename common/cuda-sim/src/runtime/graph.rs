@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::execution::Dim3;
-use super::memory::{Params3d, driver_form, from_symbol, run, to_symbol};
+use super::memory::{Params3d, copy_3d, from_symbol, run, to_symbol};
 use super::registration::kernel;
 use super::{runtime, same_as_driver};
 use crate::abi::{Code, Handle, KernelNode, MemsetNode, Outcome, Pointer};
@@ -63,18 +63,6 @@ unsafe fn launch_work(params: *const KernelParams) -> Outcome<Work> {
     unsafe { of_node(&raw const node) }
 }
 
-/// The work of a node that copies.
-///
-/// # Safety
-/// `params` is null or valid.
-unsafe fn copy_work_3d(params: *const Params3d) -> Outcome<Work> {
-    // SAFETY: as the caller promises; then a value of our own.
-    unsafe {
-        let copy = driver_form(params)?;
-        copy_work(&raw const copy)
-    }
-}
-
 /// The work of a node of any type.
 ///
 /// # Safety
@@ -87,7 +75,7 @@ unsafe fn work_of(params: *const NodeParams) -> Outcome<Work> {
         match node.node_type {
             0 => launch_work(params.cast()),
             // Flags come before the copy.
-            1 => copy_work_3d(params.add(2).cast()),
+            1 => copy_3d(params.add(2).cast()),
             2 => fill_work(params.cast()),
             3 => call_work(params.cast()),
             4 => graph_work(params.cast::<Handle>().read()),
@@ -117,7 +105,7 @@ runtime! {
         params: *const Params3d,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, copy_work_3d(params)?) }
+        unsafe { add(added, graph, dependencies, count, copy_3d(params)?) }
     }
 
     fn cudaGraphAddMemcpyNode1D(
@@ -225,7 +213,7 @@ runtime! {
 
     fn cudaGraphMemcpyNodeSetParams(node: Handle, params: *const Params3d) {
         // SAFETY: as the caller promises.
-        set(node, unsafe { copy_work_3d(params)? })
+        set(node, unsafe { copy_3d(params)? })
     }
 
     fn cudaGraphMemcpyNodeSetParams1D(node: Handle, to: Pointer, from: Pointer, bytes: usize, kind: c_int) {
@@ -244,7 +232,7 @@ runtime! {
 
     fn cudaGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, params: *const Params3d) {
         // SAFETY: as the caller promises.
-        set_in(executable, node, unsafe { copy_work_3d(params)? })
+        set_in(executable, node, unsafe { copy_3d(params)? })
     }
 
     fn cudaGraphExecMemcpyNodeSetParams1D(

@@ -131,14 +131,8 @@ crate::api::unsupported! {
     cudaMemSetMemPool
     cudaMemcpy3DBatchAsync
     cudaMemcpy3DBatchAsync_ptsz
-    cudaMemcpyArrayToArray
-    cudaMemcpyArrayToArray_ptds
     cudaMemcpyBatchAsync
     cudaMemcpyBatchAsync_ptsz
-    cudaMemcpyFromArrayAsync
-    cudaMemcpyFromArrayAsync_ptsz
-    cudaMemcpyToArrayAsync
-    cudaMemcpyToArrayAsync_ptsz
     cudaMipmappedArrayGetMemoryRequirements
     cudaMipmappedArrayGetSparseProperties
     cudaSetDoubleForDevice
