@@ -59,6 +59,7 @@ codes! {
     INVALID_PTX = 218, "InvalidPtx", "a PTX JIT compilation failed";
     FILE_NOT_FOUND = 301, "FileNotFound", "file not found";
     INVALID_HANDLE = 400, "InvalidResourceHandle", "invalid resource handle";
+    ILLEGAL_STATE = 401, "IllegalState", "the operation cannot be performed in the present state";
     NOT_FOUND = 500, "SymbolNotFound", "named symbol not found";
     NOT_READY = 600, "NotReady", "device not ready";
     ILLEGAL_ADDRESS = 700, "IllegalAddress", "an illegal memory access was encountered";
@@ -77,6 +78,7 @@ codes! {
     NOT_SUPPORTED = 801, "NotSupported", "operation not supported";
     STREAM_CAPTURE_UNSUPPORTED = 900, "StreamCaptureUnsupported", "operation not permitted when stream is capturing";
     STREAM_CAPTURE_INVALIDATED = 901, "StreamCaptureInvalidated", "operation failed due to a previous error during capture";
+    CAPTURED_EVENT = 907, "CapturedEvent", "operation not permitted on an event last recorded in a capturing stream";
     GRAPH_EXEC_UPDATE_FAILURE = 910, "GraphExecUpdateFailure", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
     UNKNOWN = 999, "Unknown", "unknown error";
 }

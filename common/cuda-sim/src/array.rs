@@ -4,7 +4,8 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use ptx_sim::{
-    AddressMode, DevicePtr, Extent, Filter, ObjectError, ObjectHandle, Sampling, SurfaceDescriptor, TexelFormat, TextureDescriptor,
+    AddressMode, DevicePtr, Extent, Filter, ObjectError, ObjectHandle, Sampling, SurfaceDescriptor, TexelFormat,
+    TextureDescriptor,
 };
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
@@ -115,7 +116,9 @@ impl Resource {
         Ok(match resource_type {
             resource_type::ARRAY => Self::Array(array(target as Handle)?),
             resource_type::LINEAR => Self::Linear { pointer: target, bytes: width, format: format()? },
-            resource_type::PITCHED => Self::Pitched { pointer: target, size: [width, height], pitch, format: format()? },
+            resource_type::PITCHED => {
+                Self::Pitched { pointer: target, size: [width, height], pitch, format: format()? }
+            }
             _ => return Err(Code::NOT_SUPPORTED), // mipmaps
         })
     }

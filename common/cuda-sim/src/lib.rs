@@ -15,6 +15,7 @@
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `array` | arrays, textures and surfaces |
 //! | `copy` | where the sides of copies lie: memory of host and devices, arrays |
+//! | `graph` | graphs of work, and captures that record it |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
 //! | `queue` | when that work is done, or recorded |
 //! | `driver` | the driver API's functions, by the chapters of its manual |
@@ -33,6 +34,7 @@ mod api;
 mod array;
 mod copy;
 mod driver;
+mod graph;
 mod image;
 pub mod log;
 pub mod options;

@@ -103,7 +103,9 @@ impl TextureParams {
             filter: filter_mode(self.filter),
             address: self.address.map(address_mode),
             normalised_coordinates: self.flags & NORMALISED_COORDINATES != 0,
-            normalised_float: self.flags & READ_AS_INTEGER == 0 && format.kind != ChannelKind::Float && format.bits < 32,
+            normalised_float: self.flags & READ_AS_INTEGER == 0
+                && format.kind != ChannelKind::Float
+                && format.bits < 32,
             border: self.border,
         })
     }

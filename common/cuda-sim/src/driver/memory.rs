@@ -29,7 +29,12 @@ pub(crate) fn allocate_for_graph(bytes: usize) -> Outcome<Pointer> {
 
 /// Memory that is allocated when the work of a stream comes to it.
 pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
-    if state()?.capture(stream)?.is_some() { allocate_for_graph(bytes) } else { allocate(bytes) }
+    if state()?.capture(stream)?.is_none() {
+        return allocate(bytes);
+    }
+    let pointer = allocate_for_graph(bytes)?;
+    submit(stream, Work::Allocate { pointer, bytes })?;
+    Ok(pointer)
 }
 
 /// Frees memory of the device, or managed memory, once all work is done.
@@ -168,7 +173,7 @@ exported! {
 
     fn cuMemFreeAsync(pointer: Pointer, stream: Handle) {
         context()?;
-        if state()?.capture(stream)?.is_some() { submit(stream, Work::Sequence(Vec::new())) } else { submit(stream, Work::Free(pointer)) }
+        submit(stream, Work::Free(pointer))
     }
 
     fn cuMemGetAddressRange_v2(base: *mut Pointer, bytes: *mut usize, pointer: Pointer) {

@@ -2,37 +2,223 @@
 //! says `CUDA_ERROR_NOT_SUPPORTED`.
 
 crate::api::unsupported! {
+    cuArrayGetMemoryRequirements
+    cuArrayGetPlane
+    cuArrayGetSparseProperties
+    cuCoredumpGetAttribute
+    cuCoredumpGetAttributeGlobal
+    cuCoredumpSetAttribute
+    cuCoredumpSetAttributeGlobal
     cuCtxAttach
+    cuCtxCreate_v3
+    cuCtxFromGreenCtx
+    cuCtxGetDevice_v2
+    cuCtxGetDevResource
+    cuCtxGetExecAffinity
+    cuCtxGetId
+    cuCtxRecordEvent
+    cuCtxResetPersistingL2Cache
+    cuCtxSynchronize_v2
+    cuCtxWaitEvent
     cuDestroyExternalMemory
+    cuDestroyExternalSemaphore
     cuDeviceGetByPCIBusId
+    cuDeviceGetDevResource
+    cuDeviceGetExecAffinitySupport
+    cuDeviceGetGraphMemAttribute
+    cuDeviceGetHostAtomicCapabilities
+    cuDeviceGetLuid
+    cuDeviceGetP2PAtomicCapabilities
+    cuDeviceGetProperties
+    cuDeviceGetTexture1DLinearMaxWidth
+    cuDeviceGraphMemTrim
+    cuDeviceRegisterAsyncNotification
+    cuDeviceSetGraphMemAttribute
+    cuDeviceUnregisterAsyncNotification
+    cuDevResourceGenerateDesc
+    cuDevSmResourceSplit
+    cuDevSmResourceSplitByCount
     cuExternalMemoryGetMappedBuffer
+    cuExternalMemoryGetMappedMipmappedArray
+    cuFlushGPUDirectRDMAWrites
+    cuFuncGetName
+    cuFuncGetParamInfo
+    cuFuncIsLoaded
+    cuFuncLoad
+    cuFuncSetSharedMemConfig
+    cuGraphAddBatchMemOpNode
+    cuGraphAddExternalSemaphoresSignalNode
+    cuGraphAddExternalSemaphoresWaitNode
+    cuGraphAddNode
+    cuGraphBatchMemOpNodeGetParams
+    cuGraphBatchMemOpNodeSetParams
+    cuGraphDebugDotPrint
+    cuGraphExecBatchMemOpNodeSetParams
+    cuGraphExecExternalSemaphoresSignalNodeSetParams
+    cuGraphExecExternalSemaphoresWaitNodeSetParams
+    cuGraphExecGetId
+    cuGraphExecUpdate
+    cuGraphExternalSemaphoresSignalNodeGetParams
+    cuGraphExternalSemaphoresSignalNodeSetParams
+    cuGraphExternalSemaphoresWaitNodeGetParams
+    cuGraphExternalSemaphoresWaitNodeSetParams
+    cuGraphGetEdges
+    cuGraphGetId
+    cuGraphicsMapResources
+    cuGraphicsResourceGetMappedMipmappedArray
+    cuGraphicsResourceGetMappedPointer_v2
+    cuGraphicsResourceSetMapFlags_v2
+    cuGraphicsSubResourceGetMappedArray
+    cuGraphicsUnmapResources
+    cuGraphicsUnregisterResource
+    cuGraphNodeGetContainingGraph
+    cuGraphNodeGetDependencies
+    cuGraphNodeGetDependentNodes
+    cuGraphNodeGetLocalId
+    cuGraphNodeGetToolsId
+    cuGraphRemoveDependencies
+    cuGreenCtxCreate
+    cuGreenCtxDestroy
+    cuGreenCtxGetDevResource
+    cuGreenCtxGetId
+    cuGreenCtxRecordEvent
+    cuGreenCtxStreamCreate
+    cuGreenCtxWaitEvent
     cuImportExternalMemory
+    cuImportExternalSemaphore
     cuIpcCloseMemHandle
     cuIpcGetEventHandle
     cuIpcGetMemHandle
     cuIpcOpenEventHandle
     cuIpcOpenMemHandle_v2
+    cuKernelGetLibrary
+    cuKernelGetName
+    cuKernelGetParamInfo
+    cuLaunchCooperativeKernelMultiDevice
+    cuLibraryEnumerateKernels
+    cuLibraryGetKernelCount
+    cuLibraryGetManaged
+    cuLibraryGetUnifiedFunction
+    cuLibraryLoadFromFile
+    cuLogsCurrent
+    cuLogsDumpToFile
+    cuLogsDumpToMemory
+    cuLogsRegisterCallback
+    cuLogsUnregisterCallback
+    cuMemAddressFree
+    cuMemAddressReserve
+    cuMemAdvise
+    cuMemBatchDecompressAsync
+    cuMemcpy3DBatchAsync
+    cuMemcpy3DBatchAsync_v2
     cuMemcpy3DPeer
     cuMemcpy3DPeerAsync
+    cuMemcpyBatchAsync
+    cuMemcpyBatchAsync_v2
+    cuMemCreate
+    cuMemDiscardAndPrefetchBatchAsync
+    cuMemDiscardBatchAsync
+    cuMemExportToShareableHandle
+    cuMemGetAccess
+    cuMemGetAllocationGranularity
+    cuMemGetAllocationPropertiesFromHandle
+    cuMemGetDefaultMemPool
+    cuMemGetHandleForAddressRange
+    cuMemGetMemPool
+    cuMemImportFromShareableHandle
+    cuMemMap
+    cuMemMapArrayAsync
+    cuMemPoolExportPointer
+    cuMemPoolExportToShareableHandle
+    cuMemPoolImportFromShareableHandle
+    cuMemPoolImportPointer
+    cuMemPrefetchAsync
+    cuMemPrefetchBatchAsync
+    cuMemRangeGetAttribute
+    cuMemRangeGetAttributes
+    cuMemRelease
+    cuMemRetainAllocationHandle
+    cuMemSetAccess
+    cuMemSetMemPool
+    cuMemUnmap
+    cuMipmappedArrayCreate
+    cuMipmappedArrayDestroy
+    cuMipmappedArrayGetLevel
+    cuMipmappedArrayGetMemoryRequirements
+    cuMipmappedArrayGetSparseProperties
+    cuModuleEnumerateFunctions
+    cuModuleGetFunctionCount
     cuModuleGetSurfRef
     cuModuleGetTexRef
+    cuMulticastAddDevice
+    cuMulticastBindAddr
+    cuMulticastBindAddr_v2
+    cuMulticastBindMem
+    cuMulticastBindMem_v2
+    cuMulticastCreate
+    cuMulticastGetGranularity
+    cuMulticastUnbind
+    cuOccupancyAvailableDynamicSMemPerBlock
+    cuOccupancyMaxActiveClusters
+    cuOccupancyMaxPotentialClusterSize
     cuParamSetTexRef
+    cuPointerGetAttributes
+    cuPointerSetAttribute
     cuProfilerInitialize
+    cuSignalExternalSemaphoresAsync
+    cuStreamBatchMemOp
+    cuStreamBatchMemOp_v2
+    cuStreamCopyAttributes
+    cuStreamGetAttribute
+    cuStreamGetCaptureInfo
+    cuStreamGetCtx_v2
+    cuStreamGetDevice
+    cuStreamGetDevResource
+    cuStreamGetGreenCtx
+    cuStreamGetId
+    cuStreamSetAttribute
+    cuStreamWaitValue32
+    cuStreamWaitValue32_v2
+    cuStreamWaitValue64
+    cuStreamWaitValue64_v2
+    cuStreamWriteValue32
+    cuStreamWriteValue32_v2
+    cuStreamWriteValue64
+    cuStreamWriteValue64_v2
+    cuSurfObjectGetResourceDesc
     cuSurfRefGetArray
     cuSurfRefSetArray
+    cuTensorMapEncodeIm2colWide
+    cuTensorMapReplaceAddress
+    cuTexObjectGetResourceDesc
+    cuTexObjectGetResourceViewDesc
+    cuTexObjectGetTextureDesc
     cuTexRefCreate
     cuTexRefDestroy
-    cuTexRefGetAddressMode
     cuTexRefGetAddress_v2
+    cuTexRefGetAddressMode
     cuTexRefGetArray
+    cuTexRefGetBorderColor
     cuTexRefGetFilterMode
     cuTexRefGetFlags
     cuTexRefGetFormat
+    cuTexRefGetMaxAnisotropy
+    cuTexRefGetMipmapFilterMode
+    cuTexRefGetMipmapLevelBias
+    cuTexRefGetMipmapLevelClamp
+    cuTexRefGetMipmappedArray
     cuTexRefSetAddress2D_v3
-    cuTexRefSetAddressMode
     cuTexRefSetAddress_v2
+    cuTexRefSetAddressMode
     cuTexRefSetArray
+    cuTexRefSetBorderColor
     cuTexRefSetFilterMode
     cuTexRefSetFlags
     cuTexRefSetFormat
+    cuTexRefSetMaxAnisotropy
+    cuTexRefSetMipmapFilterMode
+    cuTexRefSetMipmapLevelBias
+    cuTexRefSetMipmapLevelClamp
+    cuTexRefSetMipmappedArray
+    cuWaitExternalSemaphoresAsync
 }

@@ -310,5 +310,6 @@ runtime! {
 }
 
 // Layouts that programs rely on, by `driver_types.h` on a 64-bit machine.
-const _: () = assert!(std::mem::offset_of!(ResourceParams, size) == 40 && std::mem::offset_of!(ResourceParams, format) == 16);
+const _: () =
+    assert!(std::mem::offset_of!(ResourceParams, size) == 40 && std::mem::offset_of!(ResourceParams, format) == 16);
 const _: () = assert!(std::mem::offset_of!(TextureParams, normalised_coordinates) == 40);

@@ -80,6 +80,42 @@ pub(super) struct Params3d {
     kind: c_int,
 }
 
+impl Params3d {
+    /// The runtime's form of a copy.
+    pub(super) fn of(copy: &Copy3d) -> Outcome<Self> {
+        let arrays =
+            [&copy.from, &copy.to].map(|side| if side.array == 0 { Ok(None) } else { array(side.array).map(Some) });
+        let [from_array, to_array] = arrays;
+        let (from_array, to_array) = (from_array?, to_array?);
+        let texel = |array: &Option<Arc<Array>>| array.as_ref().map_or(1, |array| array.texel_bytes());
+        let side = |side: &CopySide, array: &Option<Arc<Array>>| {
+            let pointer = match side.memory() {
+                Some(Place::Device(address)) => address,
+                Some(Place::Host(host)) => host.0 as Pointer,
+                None => 0,
+            };
+            Side3d {
+                array: side.array,
+                position: Extent { width: side.x_bytes / texel(array), height: side.y, depth: side.z },
+                memory: Pitched { pointer, pitch: side.pitch, width: side.pitch, height: side.height },
+            }
+        };
+        let extent_texel = if from_array.is_some() { texel(&from_array) } else { texel(&to_array) };
+        let on_device = |side: &CopySide| !matches!(side.memory(), Some(Place::Host(_)));
+        Ok(Self {
+            from: side(&copy.from, &from_array),
+            to: side(&copy.to, &to_array),
+            extent: Extent { width: copy.width_bytes / extent_texel, height: copy.height, depth: copy.depth },
+            kind: match (on_device(&copy.from), on_device(&copy.to)) {
+                (false, false) => kind::HOST_TO_HOST,
+                (false, true) => kind::HOST_TO_DEVICE,
+                (true, false) => kind::DEVICE_TO_HOST,
+                (true, true) => kind::DEVICE_TO_DEVICE,
+            },
+        })
+    }
+}
+
 /// `cudaMemcpy3DPeerParms`
 #[repr(C)]
 struct PeerParams3d {
@@ -177,13 +213,16 @@ pub(super) unsafe fn driver_form(params: *const Params3d) -> Outcome<Copy3d> {
     let (to_array, from_array) = (to_array?, from_array?);
     // With an array, extents count texels, and so do positions in it.
     let texel = from_array.as_ref().or(to_array.as_ref()).map_or(1, |array| array.texel_bytes());
-    let start = |side: &Side3d, array: &Option<Arc<Array>>| array.as_ref().map_or(side.memory.pointer, |array| array.base);
+    let start =
+        |side: &Side3d, array: &Option<Arc<Array>>| array.as_ref().map_or(side.memory.pointer, |array| array.base);
     let (to_place, from_place) = sides(start(to, &to_array), start(from, &from_array), *kind)?;
     let side = |side: &Side3d, array: &Option<Arc<Array>>, place: Place| {
         let Extent { width: x, height: y, depth: z } = side.position;
         match array {
             Some(array) => CopySide::in_array(side.array, [x * array.texel_bytes(), y, z]),
-            None => CopySide { x_bytes: x, y, z, height: side.memory.height, ..CopySide::rows(place, side.memory.pitch) },
+            None => {
+                CopySide { x_bytes: x, y, z, height: side.memory.height, ..CopySide::rows(place, side.memory.pitch) }
+            }
         }
     };
     Ok(Copy3d {

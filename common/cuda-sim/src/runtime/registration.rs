@@ -78,6 +78,18 @@ pub(super) fn kernel(address: *const c_void) -> Outcome<Handle> {
     .map_err(|code| if code == Code::NOT_FOUND { Code::INVALID_DEVICE_FUNCTION } else { code })
 }
 
+/// The address that stands for a kernel, or its handle if none does.
+pub(super) fn symbol_of(function: Handle) -> Outcome<*const c_void> {
+    let known = state()?.functions.get(function)?;
+    let registry = locked(&REGISTRY);
+    let is_it = |(image, name): &(Image, CString)| {
+        let mut modules = registry.images.get(image).into_iter().flat_map(|image| image.modules.values());
+        name.to_bytes() == known.kernel.info().name.as_bytes() && modules.any(|module| *module == Ok(known.module))
+    };
+    let found = registry.symbols.iter().find(|(_, symbol)| is_it(symbol));
+    Ok(found.map_or(function, |(address, _)| *address) as *const c_void)
+}
+
 /// Name of a kernel for the program, which lives as long as its registration.
 pub(super) fn name(address: *const c_void) -> Outcome<*const c_char> {
     let registry = locked(&REGISTRY);

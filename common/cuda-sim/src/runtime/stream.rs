@@ -67,6 +67,22 @@ same_as_driver! {
         flags: c_uint,
     ) also cudaStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync;
     fn cudaStreamBeginCapture(stream: Handle, mode: c_int) also cudaStreamBeginCapture_ptsz = cuStreamBeginCapture_v2;
+    fn cudaStreamBeginCaptureToGraph(
+        stream: Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        edges: *const c_void,
+        count: usize,
+        mode: c_int,
+    ) also cudaStreamBeginCaptureToGraph_ptsz = cuStreamBeginCaptureToGraph;
+    fn cudaStreamUpdateCaptureDependencies(
+        stream: Handle,
+        nodes: *mut Handle,
+        edges: *const c_void,
+        count: usize,
+        flags: c_uint,
+    ) also cudaStreamUpdateCaptureDependencies_ptsz cudaStreamUpdateCaptureDependencies_v2
+        cudaStreamUpdateCaptureDependencies_v2_ptsz = cuStreamUpdateCaptureDependencies_v2;
     fn cudaStreamEndCapture(stream: Handle, graph: *mut Handle) also cudaStreamEndCapture_ptsz = cuStreamEndCapture;
     fn cudaStreamGetCaptureInfo(
         stream: Handle,
