@@ -9,7 +9,7 @@ use ptx_sim::{Arg, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observe};
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
 use crate::graph::{Captured, add};
 use crate::log::Line;
-use crate::state::{Context, State, code_of, context, locked, refused, say, state};
+use crate::state::{Context, State, code_of, context_of, locked, refused, say, state};
 use crate::work::{Choice, Event, Function, Host, Place, Work};
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });
@@ -66,7 +66,7 @@ pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
     let when = when.into();
     let stream = if let When::In(stream) = when { stream } else { 0 };
     let state = state()?;
-    let context = context()?;
+    let context = context_of(stream)?;
     if let Some(Captured { capture, after }) = state.capture(stream)? {
         let node = add(capture.graph, work, &after)?;
         return state.set_capture(stream, Captured { capture, after: vec![node] });
@@ -107,7 +107,7 @@ pub(crate) fn finish(wanted: Wanted) -> Outcome {
 
 /// Appends an item, and returns its number.
 fn push(state: &State, stream: Handle, work: Work, mut after: Vec<u64>) -> Outcome<u64> {
-    let context = context()?;
+    let context = context_of(stream)?;
     let mut waiting = locked(&WAITING);
     // The default stream and those that block meet: neither runs beside the other.
     let apart = |one: Handle, other: Handle| {

@@ -84,9 +84,21 @@ pub(crate) fn state() -> Outcome<&'static State> {
 
 /// The context that is current on this thread, and works.
 pub(crate) fn context() -> Outcome<Arc<Context>> {
-    let state = state()?;
-    let handle = current().ok_or(Code::INVALID_CONTEXT)?;
-    let context = state.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
+    state()?;
+    working(current().ok_or(Code::INVALID_CONTEXT)?)
+}
+
+/// The context of a stream, if it works: the current one, if the stream is built in.
+pub(crate) fn context_of(stream: Handle) -> Outcome<Arc<Context>> {
+    match state()?.stream(stream)? {
+        Some(stream) => working(stream.context),
+        None => context(),
+    }
+}
+
+/// The context of a handle, if it works.
+pub(crate) fn working(handle: Handle) -> Outcome<Arc<Context>> {
+    let context = state()?.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
     match context.broken.load(Ordering::Relaxed) {
         0 => Ok(context),
         code => Err(Code(code)),

@@ -65,6 +65,7 @@ pub(crate) enum Choice {
 /// `CUevent`.
 #[derive(Debug)]
 pub(crate) struct Event {
+    pub(crate) context: Handle,
     /// When it was recorded last; `None` until the stream has come to it.
     pub(crate) recorded: Mutex<Option<Instant>>,
     /// Number of its last recording among the work of all streams.

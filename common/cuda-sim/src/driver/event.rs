@@ -7,7 +7,7 @@ use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put};
 use crate::graph::Captured;
 use crate::queue::{self, Wanted, finish, submit};
-use crate::state::{context, locked, state};
+use crate::state::{self, context, context_of, locked, state, working};
 use crate::work::{Event, Work};
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -17,7 +17,7 @@ const WITHOUT_TIMES: c_uint = 2;
 const EXTERNAL: c_uint = 1;
 
 fn record(handle: Handle, stream: Handle, flags: c_uint) -> Outcome {
-    context()?;
+    context_of(stream)?;
     let state = state()?;
     let event = state.events.get(handle)?;
     let capture = state.capture(stream)?;
@@ -31,16 +31,16 @@ fn record(handle: Handle, stream: Handle, flags: c_uint) -> Outcome {
     Ok(())
 }
 
-/// Waits for the last recording of an event.
+/// Waits for the last recording of an event. The thread need not have a context.
 fn wait(event: Handle) -> Outcome {
-    context()?;
     let event = state()?.events.get(event)?;
+    working(event.context)?;
     if locked(&event.capture).as_ref().is_some_and(Captured::is_going_on) {
         return Err(Code::CAPTURED_EVENT);
     }
     let item = *locked(&event.item);
     item.map_or(Ok(()), |item| finish(Wanted::Item(item)))?;
-    context().map(|_| ())
+    working(event.context).map(|_| ())
 }
 
 /// # Safety
@@ -63,6 +63,7 @@ exported! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint) {
         context()?;
         let created = Event {
+            context: state::current().ok_or(Code::INVALID_CONTEXT)?,
             recorded: Mutex::default(),
             item: Mutex::default(),
             capture: Mutex::default(),

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use ptx_sim::DevicePtr;
 
 use super::launch::{apply, of_node};
-use super::memory::{allocate, allocate_for_graph, copy_3d};
-use crate::abi::{Code, Copy3d, Handle, KernelNode, LaunchAttribute, MemsetNode, Outcome, Pointer, launch_attribute};
+use super::memory::{allocate, copy_3d, keep_for_graph};
+use crate::abi::{
+    Code, Copy3d, DeviceId, Handle, KernelNode, LaunchAttribute, MemsetNode, Outcome, Pointer, launch_attribute,
+};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::graph::{Graph, Node, UserObject, copied, destroy, end, graph_of, handle, launch, number, with_node};
 use crate::queue::{Wanted, finish};
@@ -167,7 +169,8 @@ pub(crate) struct AllocationParams {
 unsafe fn allocate_work(params: *mut AllocationParams) -> Outcome<Work> {
     // SAFETY: as the caller promises.
     let params = unsafe { params.as_mut() }.ok_or(Code::INVALID_VALUE)?;
-    params.pointer = allocate_for_graph(params.bytes)?;
+    params.pointer = allocate(params.bytes)?;
+    keep_for_graph(params.pointer)?;
     Ok(Work::Allocate { pointer: params.pointer, bytes: params.bytes })
 }
 
@@ -890,6 +893,34 @@ exported! {
             return Err(Code::GRAPH_EXEC_UPDATE_FAILURE);
         }
         old.values_mut().zip(new).try_for_each(|(old, new)| end(&std::mem::replace(&mut old.work, new.work)))
+    }
+
+    // Memory of graphs in use and reserved, now and at most: the same here, as it stays for the next launch.
+    fn cuDeviceGetGraphMemAttribute(device: DeviceId, _attribute: c_int, value: *mut u64) {
+        let state = state()?;
+        state.primary(device)?;
+        let bytes = |pointer: &Pointer| state.device.allocation(DevicePtr(*pointer)).map_or(0, |(_, bytes)| bytes);
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, locked(&state.graph_memory).iter().map(bytes).sum()) }
+    }
+
+    fn cuDeviceSetGraphMemAttribute(device: DeviceId, _attribute: c_int, _value: *mut u64) {
+        state()?.primary(device).map(|_| ())
+    }
+
+    fn cuDeviceGraphMemTrim(device: DeviceId) {
+        state()?.primary(device).map(|_| ())
+    }
+
+    fn cuGraphAddNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        params: *mut NodeParams,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, work_of_driver(params)?) }
     }
 
     fn cuGraphUpload(executable: Handle, _stream: Handle) {

@@ -10,7 +10,7 @@ use super::module::SHARED_WITHOUT_ASKING;
 use crate::abi::{self, Code, Handle, KernelNode, LaunchAttribute, Outcome, extra, launch_attribute};
 use crate::api::{exported, put, slice};
 use crate::queue::submit;
-use crate::state::{MULTIPROCESSORS, context, say, state};
+use crate::state::{MULTIPROCESSORS, say, state};
 use crate::work::{Function, Host, Params, Work};
 
 /// The bytes of each parameter.
@@ -66,7 +66,6 @@ pub(crate) struct Launch {
 
 impl Launch {
     pub(crate) fn new(function: Handle, grid: [c_uint; 3], block: [c_uint; 3], shared_bytes: c_uint) -> Outcome<Self> {
-        context()?;
         let function = state()?.functions.get(function)?;
         let info = function.kernel.info();
         let allowed =

@@ -5,36 +5,34 @@ use std::ffi::{c_int, c_uint, c_void};
 use ptx_sim::DevicePtr;
 
 use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
-use crate::api::{exported, put, put_if_wanted};
+use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::{Wanted, When, finish, submit};
-use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, refused, state};
+use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, context_of, locked, refused, state};
 use crate::work::{Place, Work};
 
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
-    context()?;
+    if bytes == 0 { Err(Code::INVALID_VALUE) } else { allocate_in(0, bytes) }
+}
+
+/// Memory that is allocated when the work of a stream comes to it: none for no bytes, as a pool has it.
+pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
+    context_of(stream)?;
     if bytes == 0 {
-        return Err(Code::INVALID_VALUE);
+        return Ok(0);
     }
     let label = format!("allocation of {bytes} bytes");
     let allocated = state()?.device.alloc(bytes as u64, &label).map_err(|error| refused(&error))?;
+    if state()?.capture(stream)?.is_some() {
+        keep_for_graph(allocated.0)?;
+        submit(stream, Work::Allocate { pointer: allocated.0, bytes })?;
+    }
     Ok(allocated.0)
 }
 
-/// Memory of a graph: its address is fixed from now on, and all launches use the same bytes.
-pub(crate) fn allocate_for_graph(bytes: usize) -> Outcome<Pointer> {
-    let allocated = allocate(bytes)?;
-    locked(&state()?.graph_memory).insert(allocated);
-    Ok(allocated)
-}
-
-/// Memory that is allocated when the work of a stream comes to it.
-pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
-    if state()?.capture(stream)?.is_none() {
-        return allocate(bytes);
-    }
-    let pointer = allocate_for_graph(bytes)?;
-    submit(stream, Work::Allocate { pointer, bytes })?;
-    Ok(pointer)
+/// Keeps memory for a graph: its address is fixed from now on, and all launches use the same bytes.
+pub(crate) fn keep_for_graph(pointer: Pointer) -> Outcome {
+    locked(&state()?.graph_memory).insert(pointer);
+    Ok(())
 }
 
 /// Frees memory of the device, or managed memory, once all work is done.
@@ -113,6 +111,41 @@ fn copy(to: Place, from: Place, bytes: usize, when: impl Into<When>) -> Outcome 
     submit(when, Work::copy(to, from, bytes))
 }
 
+/// Several copies between addresses of the unified space.
+///
+/// # Safety
+/// The lists have `count` values.
+unsafe fn copy_all(
+    to: *const Pointer,
+    from: *const Pointer,
+    bytes: *const usize,
+    count: usize,
+    stream: Handle,
+) -> Outcome {
+    // SAFETY: as the caller promises.
+    let (to, from, bytes) = unsafe { (slice(to, count)?, slice(from, count)?, slice(bytes, count)?) };
+    (0..count).try_for_each(|at| copy(Place::of(to[at]), Place::of(from[at]), bytes[at], stream))
+}
+
+/// What a program has advised for managed memory: nothing, as advice has no effect. `CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY` is 1;
+/// others are places.
+///
+/// # Safety
+/// `value` has `bytes` bytes.
+unsafe fn range_attribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer) -> Outcome {
+    const READ_MOSTLY: c_int = 1;
+    const NO_DEVICE: c_int = -2;
+    context()?;
+    let managed = state()?.host_memory(pointer).is_some_and(|(_, found)| found.kind == HostMemoryKind::Managed);
+    if !managed || value.is_null() || bytes == 0 || !bytes.is_multiple_of(4) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let answer = if attribute == READ_MOSTLY { 0 } else { NO_DEVICE };
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts_mut(value.cast::<c_int>(), bytes / 4).fill(answer) };
+    Ok(())
+}
+
 fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize, stream: Handle) -> Outcome {
     fill_2d((target, 0), value, element_bytes, (count, 1), stream)
 }
@@ -172,7 +205,6 @@ exported! {
     }
 
     fn cuMemFreeAsync(pointer: Pointer, stream: Handle) {
-        context()?;
         submit(stream, Work::Free(pointer))
     }
 
@@ -253,8 +285,65 @@ exported! {
         context().map(|_| ())
     }
 
-    fn cuMemPrefetchAsync_v2(_pointer: Pointer, _bytes: usize, _location: u64, _flags: c_uint, _stream: Handle) {
+    fn cuMemAdvise(_pointer: Pointer, _bytes: usize, _advice: c_int, _device: c_int) {
         context().map(|_| ())
+    }
+
+    fn cuMemPrefetchAsync(_pointer: Pointer, _bytes: usize, _device: c_int, stream: Handle) {
+        context_of(stream).map(|_| ())
+    }
+
+    fn cuMemPrefetchAsync_v2(_pointer: Pointer, _bytes: usize, _location: u64, _flags: c_uint, stream: Handle) {
+        context_of(stream).map(|_| ())
+    }
+
+    fn cuMemRangeGetAttribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer, _length: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { range_attribute(value, bytes, attribute, pointer) }
+    }
+
+    fn cuMemRangeGetAttributes(
+        values: *const *mut c_void,
+        bytes: *const usize,
+        attributes: *const c_int,
+        count: usize,
+        pointer: Pointer,
+        _length: usize,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let (values, bytes, attributes) = (slice(values, count)?, slice(bytes, count)?, slice(attributes, count)?);
+            (0..count).try_for_each(|at| range_attribute(values[at], bytes[at], attributes[at], pointer))
+        }
+    }
+
+    fn cuMemcpyBatchAsync_v2(
+        to: *const Pointer,
+        from: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        _attributes: *const c_void,
+        _indices: *const usize,
+        _attribute_count: usize,
+        stream: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_all(to, from, bytes, count, stream) }
+    }
+
+    fn cuMemcpyBatchAsync(
+        to: *const Pointer,
+        from: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        _attributes: *const c_void,
+        _indices: *const usize,
+        _attribute_count: usize,
+        _failed: *mut usize,
+        stream: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_all(to, from, bytes, count, stream) }
     }
 
     fn cuMemcpy(to: Pointer, from: Pointer, bytes: usize) {

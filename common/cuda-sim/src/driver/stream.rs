@@ -8,7 +8,7 @@ use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::graph::{Capture, Captured, Graph};
 use crate::queue::{Wanted, finish, submit, wait_for};
-use crate::state::{self, Stream, context, locked, state};
+use crate::state::{self, Stream, context, context_of, locked, state};
 use crate::work::Work;
 
 /// `CUstreamCaptureStatus`.
@@ -23,10 +23,9 @@ fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
 
 /// Waits for the work of a stream so far.
 fn wait(stream: Handle) -> Outcome {
-    context()?;
-    state()?.stream(stream)?;
+    context_of(stream)?;
     finish(Wanted::Stream(stream))?;
-    context().map(|_| ())
+    context_of(stream).map(|_| ())
 }
 
 fn status(stream: Handle) -> Outcome<c_int> {
@@ -111,7 +110,7 @@ exported! {
 
     fn cuStreamWaitEvent(stream: Handle, handle: Handle, flags: c_uint) {
         const EXTERNAL: c_uint = 1;
-        context()?;
+        context_of(stream)?;
         let state = state()?;
         let event = state.events.get(handle)?;
         let own = state.capture(stream)?;
@@ -142,6 +141,27 @@ exported! {
         let own = stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)?;
         // SAFETY: a place of the caller's.
         unsafe { put(context, own) }
+    }
+
+    fn cuStreamGetId(stream: Handle, id: *mut u64) {
+        state()?.stream(stream)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, stream as u64) }
+    }
+
+    fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, context_of(stream)?.ordinal) }
+    }
+
+    // Attributes of streams are hints, which change no result.
+    fn cuStreamCopyAttributes(to: Handle, from: Handle) {
+        state()?.stream(to)?;
+        state()?.stream(from).map(|_| ())
+    }
+
+    fn cuStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) {
+        state()?.stream(stream).map(|_| ())
     }
 
     fn cuStreamAddCallback(

@@ -25,15 +25,12 @@ crate::api::unsupported! {
     cuDeviceGetByPCIBusId
     cuDeviceGetDevResource
     cuDeviceGetExecAffinitySupport
-    cuDeviceGetGraphMemAttribute
     cuDeviceGetHostAtomicCapabilities
     cuDeviceGetLuid
     cuDeviceGetP2PAtomicCapabilities
     cuDeviceGetProperties
     cuDeviceGetTexture1DLinearMaxWidth
-    cuDeviceGraphMemTrim
     cuDeviceRegisterAsyncNotification
-    cuDeviceSetGraphMemAttribute
     cuDeviceUnregisterAsyncNotification
     cuDevResourceGenerateDesc
     cuDevSmResourceSplit
@@ -49,7 +46,6 @@ crate::api::unsupported! {
     cuGraphAddBatchMemOpNode
     cuGraphAddExternalSemaphoresSignalNode
     cuGraphAddExternalSemaphoresWaitNode
-    cuGraphAddNode
     cuGraphBatchMemOpNodeGetParams
     cuGraphBatchMemOpNodeSetParams
     cuGraphDebugDotPrint
@@ -107,14 +103,11 @@ crate::api::unsupported! {
     cuLogsUnregisterCallback
     cuMemAddressFree
     cuMemAddressReserve
-    cuMemAdvise
     cuMemBatchDecompressAsync
     cuMemcpy3DBatchAsync
     cuMemcpy3DBatchAsync_v2
     cuMemcpy3DPeer
     cuMemcpy3DPeerAsync
-    cuMemcpyBatchAsync
-    cuMemcpyBatchAsync_v2
     cuMemCreate
     cuMemDiscardAndPrefetchBatchAsync
     cuMemDiscardBatchAsync
@@ -132,10 +125,7 @@ crate::api::unsupported! {
     cuMemPoolExportToShareableHandle
     cuMemPoolImportFromShareableHandle
     cuMemPoolImportPointer
-    cuMemPrefetchAsync
     cuMemPrefetchBatchAsync
-    cuMemRangeGetAttribute
-    cuMemRangeGetAttributes
     cuMemRelease
     cuMemRetainAllocationHandle
     cuMemSetAccess
@@ -168,15 +158,11 @@ crate::api::unsupported! {
     cuSignalExternalSemaphoresAsync
     cuStreamBatchMemOp
     cuStreamBatchMemOp_v2
-    cuStreamCopyAttributes
     cuStreamGetAttribute
     cuStreamGetCaptureInfo
     cuStreamGetCtx_v2
-    cuStreamGetDevice
     cuStreamGetDevResource
     cuStreamGetGreenCtx
-    cuStreamGetId
-    cuStreamSetAttribute
     cuStreamWaitValue32
     cuStreamWaitValue32_v2
     cuStreamWaitValue64

@@ -8,6 +8,7 @@ use super::{current_device, outcome, runtime, same_as_driver};
 use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer};
 use crate::api::put;
 use crate::array::array;
+use crate::driver::graph::{cuDeviceGetGraphMemAttribute, cuDeviceGraphMemTrim, cuDeviceSetGraphMemAttribute};
 use crate::driver::memory::*;
 use crate::driver::pool::*;
 use crate::queue::{When, submit};
@@ -479,6 +480,31 @@ same_as_driver! {
         flags: c_uint,
         stream: Handle,
     ) also cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2;
+    fn cudaMemRangeGetAttribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer, length: usize) =
+        cuMemRangeGetAttribute;
+    fn cudaMemRangeGetAttributes(
+        values: *const *mut c_void,
+        bytes: *const usize,
+        attributes: *const c_int,
+        count: usize,
+        pointer: Pointer,
+        length: usize,
+    ) = cuMemRangeGetAttributes;
+    fn cudaMemcpyBatchAsync(
+        to: *const Pointer,
+        from: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        indices: *const usize,
+        attribute_count: usize,
+        stream: Handle,
+    ) also cudaMemcpyBatchAsync_ptsz = cuMemcpyBatchAsync_v2;
+    fn cudaDeviceGetGraphMemAttribute(device: DeviceId, attribute: c_int, value: *mut u64) =
+        cuDeviceGetGraphMemAttribute;
+    fn cudaDeviceSetGraphMemAttribute(device: DeviceId, attribute: c_int, value: *mut u64) =
+        cuDeviceSetGraphMemAttribute;
+    fn cudaDeviceGraphMemTrim(device: DeviceId) = cuDeviceGraphMemTrim;
     fn cudaMemPoolSetAccess(pool: Handle, map: *const c_void, count: usize) = cuMemPoolSetAccess;
     fn cudaMemPoolCreate(pool: *mut Handle, properties: *const Properties) = cuMemPoolCreate;
     fn cudaMemPoolDestroy(pool: Handle) = cuMemPoolDestroy;

@@ -12,14 +12,11 @@ crate::api::unsupported! {
     cudaDestroyExternalSemaphore
     cudaDeviceFlushGPUDirectRDMAWrites
     cudaDeviceGetByPCIBusId
-    cudaDeviceGetGraphMemAttribute
     cudaDeviceGetHostAtomicCapabilities
     cudaDeviceGetNvSciSyncAttributes
     cudaDeviceGetP2PAtomicCapabilities
     cudaDeviceGetTexture1DLinearMaxWidth
-    cudaDeviceGraphMemTrim
     cudaDeviceRegisterAsyncNotification
-    cudaDeviceSetGraphMemAttribute
     cudaDeviceUnregisterAsyncNotification
     cudaEGLStreamConsumerAcquireFrame
     cudaEGLStreamConsumerConnect
@@ -101,13 +98,9 @@ crate::api::unsupported! {
     cudaMemPoolImportPointer
     cudaMemPrefetchBatchAsync
     cudaMemPrefetchBatchAsync_ptsz
-    cudaMemRangeGetAttribute
-    cudaMemRangeGetAttributes
     cudaMemSetMemPool
     cudaMemcpy3DBatchAsync
     cudaMemcpy3DBatchAsync_ptsz
-    cudaMemcpyBatchAsync
-    cudaMemcpyBatchAsync_ptsz
     cudaMipmappedArrayGetMemoryRequirements
     cudaMipmappedArrayGetSparseProperties
     cudaSetDoubleForDevice
