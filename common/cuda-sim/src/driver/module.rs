@@ -54,6 +54,13 @@ fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> 
     }
 }
 
+/// Loads a module for another context.
+pub(crate) fn load_again(module: Handle) -> Outcome<Handle> {
+    let state = state()?;
+    let loaded = state.modules.get(module)?.loaded.again().map_err(|error| tell_load_error(&error))?;
+    Ok(state.modules.add(Module { loaded, functions: Mutex::default() }))
+}
+
 /// Loads an image in memory.
 ///
 /// # Safety

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::put;
-use crate::driver::module::{function, load_image, unload};
+use crate::driver::module::{function, load_again, load_image, unload};
 use crate::state::{locked, state};
 
 /// Address of a fat binary's wrapper in the program, which is its handle too.
@@ -31,7 +31,7 @@ struct Registered {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { images: BTreeMap::new(), symbols: BTreeMap::new() });
 
-/// The module of an image in the current context, which is loaded when it is first needed.
+/// The module of an image in the current context, which is loaded when it is first needed. Managed variables are the same in all.
 fn module(image: Image) -> Outcome<Handle> {
     let context = super::current()?;
     let mut registry = locked(&REGISTRY);
@@ -39,8 +39,11 @@ fn module(image: Image) -> Outcome<Handle> {
     if let Some(known) = registered.modules.get(&context) {
         return *known;
     }
-    // SAFETY: the wrapper that the program registered.
-    let loaded = unsafe { load_image(image as *const c_void, &mut None) };
+    let loaded = match registered.modules.values().find_map(|known| known.ok()) {
+        Some(first) => load_again(first),
+        // SAFETY: the wrapper that the program registered.
+        None => unsafe { load_image(image as *const c_void, &mut None) },
+    };
     registered.modules.insert(context, loaded);
     for (pointer, name) in &registered.managed {
         let (address, _) = global(loaded?, name)?;
