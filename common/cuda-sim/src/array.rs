@@ -15,6 +15,7 @@ use crate::state::{Array, refused, say, state};
 /// Flags of `cudaMalloc3DArray`, which are those of `CUDA_ARRAY3D`.
 const LAYERED: u32 = 1;
 const SURFACE: u32 = 2;
+const CUBEMAP: u32 = 4;
 const GATHER: u32 = 8;
 
 /// Prints why there is no such array, texture or surface.
@@ -32,11 +33,15 @@ fn told(error: ObjectError) -> Code {
 impl Array {
     /// An array of zeros.
     pub(crate) fn new(format: TexelFormat, size: [usize; 3], flags: u32) -> Outcome<Self> {
-        if flags & !(LAYERED | SURFACE | GATHER) != 0 {
-            return Err(Code::NOT_SUPPORTED); // cubes, sparse arrays
+        if flags & !(LAYERED | SURFACE | CUBEMAP | GATHER) != 0 {
+            return Err(Code::NOT_SUPPORTED); // sparse arrays
         }
         let [width, height, depth] = size.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
-        let extent = match (flags & LAYERED != 0, height, depth) {
+        if flags & CUBEMAP != 0 && (width != height || !depth.is_multiple_of(6) || (flags & LAYERED == 0 && depth != 6))
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        let extent = match (flags & (LAYERED | CUBEMAP) != 0, height, depth) {
             (true, 0, layers) => Extent::OneDLayered(width, layers),
             (true, height, layers) => Extent::TwoDLayered(width, height, layers),
             (false, 0, _) => Extent::OneD(width),
@@ -135,7 +140,14 @@ impl Resource {
         let device = &state()?.device;
         let small = |size: usize| u32::try_from(size).map_err(|_| Code::INVALID_VALUE);
         let texture = match *self {
-            Self::Array(ref array) => device.texture_of(array.surface, sampling),
+            Self::Array(ref array) => match (array.flags & CUBEMAP != 0, array.flags & LAYERED != 0) {
+                (false, _) => device.texture_of(array.surface, sampling),
+                (true, layered) => {
+                    let [width, _, layers] = array.size.map(|size| size as u32);
+                    let cubes = if layered { Extent::CubeLayered(width, layers / 6) } else { Extent::Cube(width) };
+                    device.cubes_of(array.surface, cubes, sampling)
+                }
+            },
             Self::Linear { pointer, bytes, format } => {
                 let extent = Extent::Linear(small(bytes / format.bytes() as usize)?);
                 let label = "texture of linear memory".to_owned();
