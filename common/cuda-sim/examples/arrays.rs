@@ -37,6 +37,7 @@ const HEIGHT: usize = 7;
 const FLOAT: c_int = 0x20;
 const UNSIGNED_INT8: c_int = 1;
 const LINEAR: c_int = 1;
+const CUBEMAP: c_uint = 4;
 const HOST: c_uint = 1;
 const ARRAY: c_uint = 3;
 
@@ -161,6 +162,11 @@ fn run() -> Result<(), String> {
     call!(driver, "cuMemcpyDtoA_v2", second, 28, device, 12)?;
     call!(driver, "cuMemcpyAtoH_v2", back.as_mut_ptr(), second, 28, 12)?;
     println!("bytes {back:?}");
+    let here = floats.as_ptr() as u64;
+    let (to, from, sizes) = ([device, device + 8], [here + 16, here], [8_usize, 4]);
+    call!(driver, "cuMemcpyBatchAsync_v2", to.as_ptr(), from.as_ptr(), sizes.as_ptr(), 2, 0, 0, 0, 0)?;
+    call!(driver, "cuMemcpyDtoH_v2", back.as_mut_ptr(), device, 12)?;
+    println!("batch {back:?}");
 
     // Layers; then a copy that does not fit.
     let layers = array(&driver, [WIDTH, HEIGHT, 3], FLOAT, 1)?;
@@ -171,7 +177,9 @@ fn run() -> Result<(), String> {
         println!("layer {at}: {}", layer[WIDTH * HEIGHT - 1]);
     }
     println!("layer 3: {}", copy(&driver, (layers, 3), &layer, false).unwrap_err());
-    for array in [of_floats, of_bytes, target, first, second, layers] {
+    let cube = array(&driver, [WIDTH, WIDTH, 6], FLOAT, CUBEMAP)?;
+    println!("five faces: {}", array(&driver, [WIDTH, WIDTH, 5], FLOAT, CUBEMAP).unwrap_err());
+    for array in [of_floats, of_bytes, target, first, second, layers, cube] {
         call!(driver, "cuArrayDestroy", array)?;
     }
     call!(driver, "cuCtxDestroy_v2", context)

@@ -229,6 +229,19 @@ fn run() -> Result<(), String> {
     }
     let flags = call!(driver, "cuGraphInstantiateWithFlags", &raw mut node, graph, 5).unwrap_err();
     println!("flags: {flags}");
+
+    // A thread without a context, whose streams and events have theirs. No bytes are no address.
+    let nothing = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let mut nothing = 1_u64;
+            call!(driver, "cuEventSynchronize", fork)?;
+            call!(driver, "cuMemAllocAsync", &raw mut nothing, 0, stream)?;
+            call!(driver, "cuMemsetD32Async", value, 7, 1, stream)?;
+            call!(driver, "cuStreamSynchronize", stream).map(|()| nothing)
+        });
+        thread.join().unwrap()
+    })?;
+    println!("without a context: {nothing} {}", read()?);
     call!(driver, "cuCtxDestroy_v2", context)
 }
 

@@ -73,7 +73,7 @@ exported! {
         unsafe { put(event, state()?.events.add(created)) }
     }
 
-    fn cuEventDestroy_v2(event: Handle) {
+    fn cuEventDestroy_v2(event: Handle) also cuEventDestroy {
         state()?.events.remove(event).map(|_| ())
     }
 

@@ -250,7 +250,7 @@ exported! {
         unsafe { put(flags, found.flags) }
     }
 
-    fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) {
+    fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) also cuMemHostRegister {
         // SAFETY: as the caller promises.
         unsafe { register(pointer, bytes, flags) }
     }

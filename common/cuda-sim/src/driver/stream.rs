@@ -95,7 +95,7 @@ exported! {
         unsafe { put(stream, create(flags, priority.clamp(-5, 0))?) }
     }
 
-    fn cuStreamDestroy_v2(stream: Handle) {
+    fn cuStreamDestroy_v2(stream: Handle) also cuStreamDestroy {
         finish(Wanted::Stream(stream))?;
         state()?.streams.remove(stream).map(|_| ())
     }

@@ -86,6 +86,7 @@ crate::api::unsupported! {
     cuIpcGetEventHandle
     cuIpcGetMemHandle
     cuIpcOpenEventHandle
+    cuIpcOpenMemHandle
     cuIpcOpenMemHandle_v2
     cuKernelGetLibrary
     cuKernelGetName
@@ -193,6 +194,7 @@ crate::api::unsupported! {
     cuTexRefGetMipmapLevelBias
     cuTexRefGetMipmapLevelClamp
     cuTexRefGetMipmappedArray
+    cuTexRefSetAddress2D_v2
     cuTexRefSetAddress2D_v3
     cuTexRefSetAddress_v2
     cuTexRefSetAddressMode

@@ -312,7 +312,7 @@ same_as_driver! {
     fn cudaGraphKernelNodeGetAttribute(node: Handle, id: c_int, value: *mut [u32; 16]) = cuGraphKernelNodeGetAttribute;
     fn cudaGraphKernelNodeSetAttribute(node: Handle, id: c_int, value: *const [u32; 16]) =
         cuGraphKernelNodeSetAttribute;
-    fn cudaGraphKernelNodeCopyAttributes(from: Handle, to: Handle) = cuGraphKernelNodeCopyAttributes;
+    fn cudaGraphKernelNodeCopyAttributes(to: Handle, from: Handle) = cuGraphKernelNodeCopyAttributes;
     fn cudaGraphMemsetNodeGetParams(node: Handle, params: *mut MemsetNode) = cuGraphMemsetNodeGetParams;
     fn cudaGraphHostNodeGetParams(node: Handle, params: *mut HostNode) = cuGraphHostNodeGetParams;
     fn cudaGraphChildGraphNodeGetGraph(node: Handle, graph: *mut Handle) = cuGraphChildGraphNodeGetGraph;

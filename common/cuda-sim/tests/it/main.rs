@@ -114,9 +114,11 @@ fn arrays_are_read_by_textures_and_written_by_surfaces() {
 launch 0: 0.5 9 68.5000
 launch 0: 0.005882353 0.105882354 0.8059
 bytes [2.0, 3.0, 4.0]
+batch [4.0, 5.0, 0.0]
 layer 1: 0
 layer 2: 69
 layer 3: cuMemcpy3D_v2 failed with 1
+five faces: cuArray3DCreate_v2 failed with 1
 ";
     prints("arrays", expected);
 }
@@ -132,6 +134,7 @@ captured [(7, [4]), (2, [1])], true
 loop 11
 loop 13
 flags: cuGraphInstantiateWithFlags failed with 1
+without a context: 0 7
 ";
     prints("graphs", expected);
 }
