@@ -76,6 +76,22 @@ static SCALE: f32 = 0.0;
 /// Where the address of the managed variable is kept.
 static mut COUNT: *mut c_int = std::ptr::null_mut();
 
+/// `scaled<<<4, 256>>>(buffer, N)`, and the wait for it.
+fn launch(library: &Library, buffer: *mut c_void) -> Result<(), String> {
+    call!(library, __cudaPushCallConfiguration(
+        Dim3(4, 1, 1) => Dim3, Dim3(256, 1, 1) => Dim3, 0 => usize, std::ptr::null() => *const c_void))?;
+    let (mut grid, mut block, mut shared, mut stream) = (Dim3(0, 0, 0), Dim3(0, 0, 0), 0_usize, std::ptr::null());
+    call!(library, __cudaPopCallConfiguration(
+        &raw mut grid => *mut Dim3, &raw mut block => *mut Dim3, &raw mut shared => *mut usize,
+        &raw mut stream => *mut *const c_void))?;
+    let n = N as c_int;
+    let params = [(&raw const buffer).cast::<c_void>(), (&raw const n).cast()];
+    call!(library, cudaLaunchKernel(
+        (&raw const SCALED).cast() => *const c_void, grid => Dim3, block => Dim3,
+        params.as_ptr() => *const *const c_void, shared => usize, stream => *const c_void))?;
+    call!(library, cudaDeviceSynchronize())
+}
+
 fn run() -> Result<(), String> {
     let name = if cfg!(windows) {
         "cudart64_13.dll"
@@ -107,26 +123,22 @@ fn run() -> Result<(), String> {
         (&raw const SCALE).cast() => *const c_void, (&raw const scale).cast() => *const c_void, 4 => usize, 0 => usize,
         host_to_device => c_int))?;
 
-    // `scaled<<<4, 256>>>(buffer, N)`
-    call!(library, __cudaPushCallConfiguration(
-        Dim3(4, 1, 1) => Dim3, Dim3(256, 1, 1) => Dim3, 0 => usize, std::ptr::null() => *const c_void))?;
-    let (mut grid, mut block, mut shared, mut stream) = (Dim3(0, 0, 0), Dim3(0, 0, 0), 0_usize, std::ptr::null());
-    call!(library, __cudaPopCallConfiguration(
-        &raw mut grid => *mut Dim3, &raw mut block => *mut Dim3, &raw mut shared => *mut usize,
-        &raw mut stream => *mut *const c_void))?;
-    let n = N as c_int;
-    let params = [(&raw const buffer).cast::<c_void>(), (&raw const n).cast()];
-    call!(library, cudaLaunchKernel(
-        (&raw const SCALED).cast() => *const c_void, grid => Dim3, block => Dim3,
-        params.as_ptr() => *const *const c_void, shared => usize, stream => *const c_void))?;
-    call!(library, cudaDeviceSynchronize())?;
-
+    launch(&library, buffer)?;
     values.fill(f32::NAN);
     call!(library, cudaMemcpy(
         values.as_mut_ptr().cast() => *mut c_void, buffer => *const c_void, bytes => usize, device_to_host => c_int))?;
     // SAFETY: the address that the library stored, of a variable that lives as long as its module.
     let count = unsafe { *COUNT };
     println!("values {} {} {}, count {count}", values[0], values[1], values[N - 1]);
+
+    // Another GPU has a factor of its own, which is 0, and the same count.
+    call!(library, cudaSetDevice(1 => c_int))?;
+    launch(&library, buffer)?;
+    call!(library, cudaMemcpy(
+        values.as_mut_ptr().cast() => *mut c_void, buffer => *const c_void, bytes => usize, device_to_host => c_int))?;
+    // SAFETY: as above.
+    let count = unsafe { *COUNT };
+    println!("device 1: value {}, count {count}", values[N - 1]);
 
     // Errors: what fails is remembered until it is asked for.
     let failed = call!(library, cudaMemcpy(

@@ -59,6 +59,7 @@ codes! {
     INVALID_PTX = 218, "InvalidPtx", "a PTX JIT compilation failed";
     FILE_NOT_FOUND = 301, "FileNotFound", "file not found";
     INVALID_HANDLE = 400, "InvalidResourceHandle", "invalid resource handle";
+    ILLEGAL_STATE = 401, "IllegalState", "the operation cannot be performed in the present state";
     NOT_FOUND = 500, "SymbolNotFound", "named symbol not found";
     NOT_READY = 600, "NotReady", "device not ready";
     ILLEGAL_ADDRESS = 700, "IllegalAddress", "an illegal memory access was encountered";
@@ -77,6 +78,7 @@ codes! {
     NOT_SUPPORTED = 801, "NotSupported", "operation not supported";
     STREAM_CAPTURE_UNSUPPORTED = 900, "StreamCaptureUnsupported", "operation not permitted when stream is capturing";
     STREAM_CAPTURE_INVALIDATED = 901, "StreamCaptureInvalidated", "operation failed due to a previous error during capture";
+    CAPTURED_EVENT = 907, "CapturedEvent", "operation not permitted on an event last recorded in a capturing stream";
     GRAPH_EXEC_UPDATE_FAILURE = 910, "GraphExecUpdateFailure", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
     UNKNOWN = 999, "Unknown", "unknown error";
 }
@@ -155,7 +157,7 @@ pub(crate) struct MemsetNode {
 
 /// One side of a `CUDA_MEMCPY3D`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CopySide {
     pub(crate) x_bytes: usize,
     pub(crate) y: usize,
@@ -170,9 +172,35 @@ pub(crate) struct CopySide {
     pub(crate) height: usize,
 }
 
+// SAFETY: the program promises, by the API's contract, that memory of the host is valid until the copy is done.
+unsafe impl Send for CopySide {}
+// SAFETY: as above.
+unsafe impl Sync for CopySide {}
+
+/// One side of a `CUDA_MEMCPY2D`.
+#[repr(C)]
+pub(crate) struct Side2d {
+    pub(crate) x_bytes: usize,
+    pub(crate) y: usize,
+    pub(crate) memory_type: c_uint,
+    pub(crate) host: *mut c_void,
+    pub(crate) device: Pointer,
+    pub(crate) array: Handle,
+    pub(crate) pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+pub(crate) struct Copy2d {
+    pub(crate) from: Side2d,
+    pub(crate) to: Side2d,
+    pub(crate) width_bytes: usize,
+    pub(crate) height: usize,
+}
+
 /// `CUDA_MEMCPY3D`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Copy3d {
     pub(crate) from: CopySide,
     pub(crate) to: CopySide,
@@ -185,6 +213,7 @@ pub(crate) struct Copy3d {
 pub(crate) mod memory_type {
     pub(crate) const HOST: u32 = 1;
     pub(crate) const DEVICE: u32 = 2;
+    pub(crate) const ARRAY: u32 = 3;
     pub(crate) const UNIFIED: u32 = 4;
 }
 
@@ -261,4 +290,4 @@ pub(crate) mod jit_option {
 // Layouts that clients rely on, by `cuda.h` on a 64-bit machine.
 const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
 const _: () = assert!(size_of::<KernelNode>() == 72 && size_of::<MemsetNode>() == 40);
-const _: () = assert!(size_of::<CopySide>() == 88 && size_of::<Copy3d>() == 200);
+const _: () = assert!(size_of::<CopySide>() == 88 && size_of::<Copy3d>() == 200 && size_of::<Copy2d>() == 128);

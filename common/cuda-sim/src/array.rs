@@ -1,17 +1,21 @@
 //! Arrays, and the textures and surfaces through which kernels read and write them.
 
+use std::ffi::c_int;
+use std::sync::Arc;
+
 use ptx_sim::{
-    DevicePtr, Extent, ObjectError, ObjectHandle, Sampling, SurfaceDescriptor, TexelFormat, TextureDescriptor,
+    AddressMode, DevicePtr, Extent, Filter, ObjectError, ObjectHandle, Sampling, SurfaceDescriptor, TexelFormat,
+    TextureDescriptor,
 };
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::queue::{Wanted, finish};
 use crate::state::{Array, refused, say, state};
-use crate::work::Place;
 
 /// Flags of `cudaMalloc3DArray`, which are those of `CUDA_ARRAY3D`.
 const LAYERED: u32 = 1;
 const SURFACE: u32 = 2;
+const CUBEMAP: u32 = 4;
 const GATHER: u32 = 8;
 
 /// Prints why there is no such array, texture or surface.
@@ -29,11 +33,15 @@ fn told(error: ObjectError) -> Code {
 impl Array {
     /// An array of zeros.
     pub(crate) fn new(format: TexelFormat, size: [usize; 3], flags: u32) -> Outcome<Self> {
-        if flags & !(LAYERED | SURFACE | GATHER) != 0 {
-            return Err(Code::NOT_SUPPORTED); // cubes, sparse arrays
+        if flags & !(LAYERED | SURFACE | CUBEMAP | GATHER) != 0 {
+            return Err(Code::NOT_SUPPORTED); // sparse arrays
         }
         let [width, height, depth] = size.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
-        let extent = match (flags & LAYERED != 0, height, depth) {
+        if flags & CUBEMAP != 0 && (width != height || !depth.is_multiple_of(6) || (flags & LAYERED == 0 && depth != 6))
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        let extent = match (flags & (LAYERED | CUBEMAP) != 0, height, depth) {
             (true, 0, layers) => Extent::OneDLayered(width, layers),
             (true, height, layers) => Extent::TwoDLayered(width, height, layers),
             (false, 0, _) => Extent::OneD(width),
@@ -60,19 +68,9 @@ impl Array {
         self.size[1].max(1)
     }
 
-    /// The place of a byte of a row, of a slice or layer.
-    pub(crate) fn place(&self, x_bytes: usize, y: usize, z: usize) -> Place {
-        Place::Device(self.base).offset(x_bytes + (y + z * self.rows()) * self.pitch)
-    }
-
-    /// The surface of the array, which lives as long.
-    pub(crate) fn surface(&self) -> u64 {
-        self.surface.0
-    }
-
-    /// A texture that reads the array.
-    pub(crate) fn texture(&self, sampling: Sampling) -> Outcome<u64> {
-        state()?.device.texture_of(self.surface, sampling).map(|texture| texture.0).map_err(told)
+    /// Bytes of a row, number of rows, number of slices or layers.
+    pub(crate) fn row_bytes_rows_planes(&self) -> [usize; 3] {
+        [self.size[0] * self.texel_bytes(), self.rows(), self.size[2].max(1)]
     }
 
     /// Frees the array's memory, once the textures over it are destroyed.
@@ -83,29 +81,109 @@ impl Array {
 }
 
 /// The array of a handle.
-pub(crate) fn array(handle: Handle) -> Outcome<std::sync::Arc<Array>> {
+pub(crate) fn array(handle: Handle) -> Outcome<Arc<Array>> {
     state()?.arrays.get(handle)
 }
 
-/// A texture over memory of the device, which kernels read texel by texel.
-pub(crate) fn linear_texture(pointer: Pointer, texels: usize, format: TexelFormat, sampling: Sampling) -> Outcome<u64> {
-    let extent = Extent::Linear(u32::try_from(texels).map_err(|_| Code::INVALID_VALUE)?);
-    let texture = TextureDescriptor { extent, format, sampling, label: "texture of linear memory".to_owned() };
-    state()?.device.bind_texture(&texture, DevicePtr(pointer)).map(|texture| texture.0).map_err(told)
+/// `CUresourcetype` and `cudaResourceType`
+mod resource_type {
+    pub(super) const ARRAY: i32 = 0;
+    pub(super) const LINEAR: i32 = 2;
+    pub(super) const PITCHED: i32 = 3;
 }
 
-/// A texture over rows of memory of the device.
-pub(crate) fn pitched_texture(
-    pointer: Pointer,
-    [width, height, pitch]: [usize; 3],
-    format: TexelFormat,
-    sampling: Sampling,
-) -> Outcome<u64> {
-    let small = |size: usize| u32::try_from(size).map_err(|_| Code::INVALID_VALUE);
-    let extent = Extent::TwoD(small(width)?, small(height)?);
-    let texture = TextureDescriptor { extent, format, sampling, label: "texture of rows".to_owned() };
-    let bound = state()?.device.bind_pitched_texture(&texture, DevicePtr(pointer), pitch as u64);
-    bound.map(|texture| texture.0).map_err(told)
+/// Resource of textures and surfaces.
+pub(crate) enum Resource {
+    Array(Arc<Array>),
+    /// Bytes of memory, which kernels read texel by texel.
+    Linear {
+        pointer: Pointer,
+        bytes: usize,
+        format: TexelFormat,
+    },
+    /// Rows of memory.
+    Pitched {
+        pointer: Pointer,
+        size: [usize; 2],
+        pitch: usize,
+        format: TexelFormat,
+    },
+}
+
+impl Resource {
+    /// A resource as both APIs describe it: an array's handle or an address; bytes, or width, height and pitch.
+    pub(crate) fn new(
+        resource_type: i32,
+        target: u64,
+        format: impl FnOnce() -> Outcome<TexelFormat>,
+        [width, height, pitch]: [usize; 3],
+    ) -> Outcome<Self> {
+        Ok(match resource_type {
+            resource_type::ARRAY => Self::Array(array(target as Handle)?),
+            resource_type::LINEAR => Self::Linear { pointer: target, bytes: width, format: format()? },
+            resource_type::PITCHED => {
+                Self::Pitched { pointer: target, size: [width, height], pitch, format: format()? }
+            }
+            _ => return Err(Code::NOT_SUPPORTED), // mipmaps
+        })
+    }
+
+    pub(crate) fn format(&self) -> TexelFormat {
+        match self {
+            Self::Array(array) => array.format,
+            Self::Linear { format, .. } | Self::Pitched { format, .. } => *format,
+        }
+    }
+
+    /// Creates a texture that reads it.
+    pub(crate) fn texture(&self, sampling: Sampling) -> Outcome<u64> {
+        let device = &state()?.device;
+        let small = |size: usize| u32::try_from(size).map_err(|_| Code::INVALID_VALUE);
+        let texture = match *self {
+            Self::Array(ref array) => match (array.flags & CUBEMAP != 0, array.flags & LAYERED != 0) {
+                (false, _) => device.texture_of(array.surface, sampling),
+                (true, layered) => {
+                    let [width, _, layers] = array.size.map(|size| size as u32);
+                    let cubes = if layered { Extent::CubeLayered(width, layers / 6) } else { Extent::Cube(width) };
+                    device.cubes_of(array.surface, cubes, sampling)
+                }
+            },
+            Self::Linear { pointer, bytes, format } => {
+                let extent = Extent::Linear(small(bytes / format.bytes() as usize)?);
+                let label = "texture of linear memory".to_owned();
+                device.bind_texture(&TextureDescriptor { extent, format, sampling, label }, DevicePtr(pointer))
+            }
+            Self::Pitched { pointer, size: [width, height], pitch, format } => {
+                let extent = Extent::TwoD(small(width)?, small(height)?);
+                let texture = TextureDescriptor { extent, format, sampling, label: "texture of rows".to_owned() };
+                device.bind_pitched_texture(&texture, DevicePtr(pointer), pitch as u64)
+            }
+        };
+        texture.map(|texture| texture.0).map_err(told)
+    }
+
+    /// The surface of an array, which lives as long as the array.
+    pub(crate) fn surface(&self) -> Outcome<u64> {
+        match self {
+            Self::Array(array) => Ok(array.surface.0),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+/// The behaviour beyond an edge, by its number in both APIs.
+pub(crate) fn address_mode(mode: c_int) -> AddressMode {
+    match mode {
+        0 => AddressMode::Wrap,
+        2 => AddressMode::Mirror,
+        3 => AddressMode::Border,
+        _ => AddressMode::Clamp,
+    }
+}
+
+/// The filter of a number in both APIs.
+pub(crate) fn filter_mode(mode: c_int) -> Filter {
+    if mode == 0 { Filter::Point } else { Filter::Linear }
 }
 
 /// Destroys a texture.

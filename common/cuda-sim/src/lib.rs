@@ -14,6 +14,8 @@
 //! | `image` | PTX in what programs load: text, fat binaries, links |
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `array` | arrays, textures and surfaces |
+//! | `copy` | where the sides of copies lie: memory of host and devices, arrays |
+//! | `graph` | graphs of work, and captures that record it |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
 //! | `queue` | when that work is done, or recorded |
 //! | `driver` | the driver API's functions, by the chapters of its manual |
@@ -31,7 +33,9 @@
 mod abi;
 mod api;
 mod array;
+mod copy;
 mod driver;
+mod graph;
 mod image;
 pub mod log;
 mod ocelot;

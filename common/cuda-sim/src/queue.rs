@@ -7,9 +7,10 @@ use std::time::Instant;
 use ptx_sim::{Arg, Device, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observation, Observe};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
+use crate::graph::{Captured, add};
 use crate::log::Line;
-use crate::state::{Context, Event, State, code_of, context, flush, locked, refused, say, state};
-use crate::work::{Function, Host, Place, Work};
+use crate::state::{Context, State, code_of, context_of, flush, locked, refused, say, state};
+use crate::work::{Choice, Event, Function, Host, Place, Work};
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });
 
@@ -65,10 +66,10 @@ pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
     let when = when.into();
     let stream = if let When::In(stream) = when { stream } else { 0 };
     let state = state()?;
-    let context = context()?;
-    if let Some(capture) = state.capture(stream)? {
-        state.graphs.get(capture.graph)?.record(work);
-        return Ok(());
+    let context = context_of(stream)?;
+    if let Some(Captured { capture, after }) = state.capture(stream)? {
+        let node = add(capture.graph, work, &after)?;
+        return state.set_capture(stream, Captured { capture, after: vec![node] });
     }
     if !state.options.late {
         return context.keep(run(&work, state));
@@ -79,9 +80,9 @@ pub(crate) fn submit(when: impl Into<When>, work: Work) -> Outcome {
 }
 
 /// Queues the recording of an event, and notes where to wait for it.
-pub(crate) fn record(event: &Event, stream: Handle) -> Outcome {
+pub(crate) fn record(handle: Handle, event: &Arc<Event>, stream: Handle) -> Outcome {
     let state = state()?;
-    let work = Work::Record(Arc::clone(&event.recorded));
+    let work = Work::Record(handle, Arc::clone(event));
     if !state.options.late {
         return run(&work, state);
     }
@@ -90,9 +91,10 @@ pub(crate) fn record(event: &Event, stream: Handle) -> Outcome {
     Ok(())
 }
 
-/// Lets the later work of a stream wait for an item.
-pub(crate) fn wait_for(item: u64, stream: Handle) -> Outcome {
-    push(state()?, stream, Work::Sequence(Vec::new()), vec![item]).map(|_| ())
+/// Lets the later work of a stream wait for the last recording of an event.
+pub(crate) fn wait_for(event: &Event, stream: Handle) -> Outcome {
+    let item = *locked(&event.item);
+    item.map_or(Ok(()), |item| push(state()?, stream, Work::Sequence(Vec::new()), vec![item]).map(|_| ()))
 }
 
 /// Does all the work that the program waits for.
@@ -105,7 +107,7 @@ pub(crate) fn finish(wanted: Wanted) -> Outcome {
 
 /// Appends an item, and returns its number.
 fn push(state: &State, stream: Handle, work: Work, mut after: Vec<u64>) -> Outcome<u64> {
-    let context = context()?;
+    let context = context_of(stream)?;
     let mut waiting = locked(&WAITING);
     // The default stream and those that block meet: neither runs beside the other.
     let apart = |one: Handle, other: Handle| {
@@ -150,10 +152,8 @@ fn is_default(stream: Handle) -> bool {
 /// Does the work now.
 fn run(work: &Work, state: &State) -> Outcome {
     match work {
-        Work::Launch { function, config, args } => launch(state, function, config, args),
-        Work::Copy { to, from, bytes, rows, to_pitch, from_pitch } => {
-            (0..*rows).try_for_each(|row| copy(state, to.offset(row * to_pitch), from.offset(row * from_pitch), *bytes))
-        }
+        Work::Launch { function, config, params } => launch(state, function, config, &params.args()),
+        Work::Copy(copy) => copy.each_row()?.try_for_each(|(to, from)| copy_row(state, to, from, copy.width_bytes)),
         Work::Fill { target, value, element_bytes, width, rows, pitch } => (0..*rows)
             .try_for_each(|row| fill(state, target.wrapping_add((row * pitch) as u64), *value, *element_bytes, *width)),
         Work::Call { function, data } => {
@@ -162,11 +162,33 @@ fn run(work: &Work, state: &State) -> Outcome {
             Ok(())
         }
         Work::Free(pointer) => state.free(*pointer),
-        Work::Record(recorded) => {
-            *locked(recorded) = Some(Instant::now());
+        Work::Record(_, event) => {
+            *locked(&event.recorded) = Some(Instant::now());
             Ok(())
         }
+        Work::Allocate { .. } | Work::Wait(..) => Ok(()),
         Work::Sequence(works) => works.iter().try_for_each(|work| run(work, state)),
+        Work::Graph(graph) => state.graphs.get(*graph)?.order()?.iter().try_for_each(|work| run(work, state)),
+        Work::If { condition, choice, bodies } => choose(state, *condition, *choice, bodies),
+    }
+}
+
+/// Runs the graph that a condition chooses.
+fn choose(state: &State, condition: Pointer, choice: Choice, bodies: &[Handle]) -> Outcome {
+    loop {
+        let mut value = [0; 4];
+        state.device.read(DevicePtr(condition), &mut value).map_err(|error| refused(&error))?;
+        let value = u32::from_le_bytes(value);
+        let chosen = match choice {
+            Choice::Switch => value as usize,
+            Choice::If | Choice::While => usize::from(value == 0),
+        };
+        if let Some(body) = bodies.get(chosen) {
+            run(&Work::Graph(*body), state)?;
+        }
+        if choice != Choice::While || value == 0 {
+            return Ok(());
+        }
     }
 }
 
@@ -201,7 +223,7 @@ pub(crate) fn ended(state: &State, device: &Device, observed: Result<Observation
     }
 }
 
-fn copy(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
+fn copy_row(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
     let device = &state.device;
     if bytes == 0 {
         return Ok(());

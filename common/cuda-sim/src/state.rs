@@ -6,16 +6,16 @@ use std::ffi::c_int;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
 
 use ptx_sim::{
     Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, TexelFormat,
 };
 
-use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, Pointer};
+use crate::abi::{BUILT_IN_STREAMS, Code, CopySide, Handle, Outcome, Pointer};
+use crate::graph::{Captured, Graph, UserObject};
 use crate::log::Line;
 use crate::options::Options;
-use crate::work::{FIRST_ADDRESS, Function, Place, Work};
+use crate::work::{Event, FIRST_ADDRESS, Function, Place, Work};
 
 /// Bytes of memory that each simulated GPU says it has.
 pub(crate) const MEMORY: u64 = 16 << 30;
@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) graphs: Handles<Graph>,
     pub(crate) links: Handles<Link>,
     pub(crate) arrays: Handles<Array>,
+    /// References of the program to its objects.
+    pub(crate) user_objects: Mutex<BTreeMap<Handle, Vec<Arc<UserObject>>>>,
     /// Allocations that the host reaches too, by the address at which they begin.
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
     /// Allocations of graphs, which stay for the next launch when they are freed.
@@ -82,9 +84,21 @@ pub(crate) fn state() -> Outcome<&'static State> {
 
 /// The context that is current on this thread, and works.
 pub(crate) fn context() -> Outcome<Arc<Context>> {
-    let state = state()?;
-    let handle = current().ok_or(Code::INVALID_CONTEXT)?;
-    let context = state.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
+    state()?;
+    working(current().ok_or(Code::INVALID_CONTEXT)?)
+}
+
+/// The context of a stream, if it works: the current one, if the stream is built in.
+pub(crate) fn context_of(stream: Handle) -> Outcome<Arc<Context>> {
+    match state()?.stream(stream)? {
+        Some(stream) => working(stream.context),
+        None => context(),
+    }
+}
+
+/// The context of a handle, if it works.
+pub(crate) fn working(handle: Handle) -> Outcome<Arc<Context>> {
+    let context = state()?.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
     match context.broken.load(Ordering::Relaxed) {
         0 => Ok(context),
         code => Err(Code(code)),
@@ -145,6 +159,7 @@ impl State {
             graphs: Handles::default(),
             links: Handles::default(),
             arrays: Handles::default(),
+            user_objects: Mutex::default(),
             host_memory: Mutex::default(),
             graph_memory: Mutex::default(),
             pools,
@@ -206,17 +221,28 @@ impl State {
 
     /// Whether the work is a copy from or to memory of the host that devices do not reach: the driver then waits.
     pub(crate) fn is_pageable(&self, work: &Work) -> bool {
-        let unknown = |place: &Place| match place {
-            Place::Host(host) => self.host_memory(host.0 as Pointer).is_none(),
-            Place::Device(_) => false,
+        let unknown = |side: &CopySide| match side.memory() {
+            Some(Place::Host(host)) => self.host_memory(host.0 as Pointer).is_none(),
+            _ => false,
         };
-        matches!(work, Work::Copy { to, from, .. } if unknown(to) || unknown(from))
+        match work {
+            Work::Copy(copy) => unknown(&copy.to) || unknown(&copy.from),
+            Work::Sequence(works) => works.iter().any(|work| self.is_pageable(work)),
+            _ => false,
+        }
     }
 
-    /// The capture that records the work of a stream, if one does.
-    pub(crate) fn capture(&self, stream: Handle) -> Outcome<Option<Arc<Capture>>> {
-        let capture = self.stream(stream)?.and_then(|stream| locked(&stream.capture).clone());
-        Ok(capture.filter(|capture| !capture.ended.load(Ordering::Relaxed)))
+    /// The part that a stream takes in a capture, if it takes one.
+    pub(crate) fn capture(&self, stream: Handle) -> Outcome<Option<Captured>> {
+        let captured = self.stream(stream)?.and_then(|stream| locked(&stream.capture).clone());
+        Ok(captured.filter(Captured::is_going_on))
+    }
+
+    /// Changes the part that a stream takes in a capture.
+    pub(crate) fn set_capture(&self, stream: Handle, captured: Captured) -> Outcome {
+        let stream = self.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
+        *locked(&stream.capture) = Some(captured);
+        Ok(())
     }
 
     /// Prints findings and faults, and appends them to the log. Each line of a program is told once.
@@ -300,6 +326,11 @@ pub(crate) struct Handles<T>(Mutex<BTreeMap<Handle, Arc<T>>>);
 /// Handles of all kinds come from one sequence, so that one of another kind is recognised as wrong.
 static NEXT: AtomicU32 = AtomicU32::new(0x100);
 
+/// A handle that nothing else has: a multiple of 16, as addresses of structures are.
+pub(crate) fn new_handle() -> Handle {
+    16 * NEXT.fetch_add(1, Ordering::Relaxed) as usize
+}
+
 impl<T> Default for Handles<T> {
     fn default() -> Self {
         Self(Mutex::default())
@@ -308,8 +339,7 @@ impl<T> Default for Handles<T> {
 
 impl<T> Handles<T> {
     pub(crate) fn add(&self, thing: T) -> Handle {
-        // Multiples of 16, as addresses of structures are.
-        let handle = 16 * NEXT.fetch_add(1, Ordering::Relaxed) as usize;
+        let handle = new_handle();
         locked(&self.0).insert(handle, Arc::new(thing));
         handle
     }
@@ -385,46 +415,14 @@ pub(crate) struct Module {
     pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
 }
 
-/// The recording of work as a graph, in all streams that take part.
-#[derive(Debug, Default)]
-pub(crate) struct Capture {
-    pub(crate) graph: Handle,
-    pub(crate) ended: AtomicBool,
-}
-
 /// `CUstream`.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) flags: u32,
     pub(crate) priority: c_int,
-    /// The last capture that it took part in.
-    pub(crate) capture: Mutex<Option<Arc<Capture>>>,
-}
-
-/// `CUevent`.
-#[derive(Debug)]
-pub(crate) struct Event {
-    /// When it was recorded last; `None` until the stream has come to it.
-    pub(crate) recorded: Arc<Mutex<Option<Instant>>>,
-    /// Number of its last recording among the work of all streams.
-    pub(crate) item: Mutex<Option<u64>>,
-    /// The capture that it was recorded in last, if it was one: a stream that waits for it takes part.
-    pub(crate) capture: Mutex<Option<Arc<Capture>>>,
-    pub(crate) times: bool,
-}
-
-/// `CUgraph` and `CUgraphExec`: nodes by number.
-#[derive(Debug, Default)]
-pub(crate) struct Graph(pub(crate) Mutex<Vec<Node>>);
-
-/// `CUgraphNode`
-#[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) work: Work,
-    /// Numbers of the nodes that come before it.
-    pub(crate) after: Vec<usize>,
-    pub(crate) enabled: bool,
+    /// Its part in the last capture that it took part in.
+    pub(crate) capture: Mutex<Option<Captured>>,
 }
 
 /// `CUarray`

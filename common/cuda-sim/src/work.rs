@@ -7,13 +7,15 @@ use std::time::Instant;
 
 use ptx_sim::{Arg, Kernel, LaunchConfig};
 
-use crate::abi::{Handle, Pointer};
+use crate::abi::{Copy3d, CopySide, Handle, Pointer};
+use crate::graph::Captured;
 
 /// First address of device memory: beyond all that a process can map on x86-64 and on 64-bit ARM, so that an address says whose it is.
 pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
 
 /// Memory of the host that a program gave us the address of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Host(pub(crate) *mut u8);
 
 // SAFETY: the program promises, by the API's contract, that the memory is valid until the work is done.
@@ -49,29 +51,84 @@ impl Place {
     }
 }
 
+/// `CUgraphConditionalNodeType`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The first graph if the value is not 0, the second, if there is one, if it is.
+    If,
+    /// The first graph as long as the value is not 0.
+    While,
+    /// The graph of that number.
+    Switch,
+}
+
+/// `CUevent`.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) context: Handle,
+    /// When it was recorded last; `None` until the stream has come to it.
+    pub(crate) recorded: Mutex<Option<Instant>>,
+    /// Number of its last recording among the work of all streams.
+    pub(crate) item: Mutex<Option<u64>>,
+    /// Place in the capture that it was recorded in last, if it was one: a stream that waits for it takes part.
+    pub(crate) capture: Mutex<Option<Captured>>,
+    pub(crate) times: bool,
+}
+
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// A launch of a kernel.
-    Launch { function: Arc<Function>, config: LaunchConfig, args: Vec<Arg> },
-    /// A copy of rows, each `bytes` long and so far from the next.
-    Copy { to: Place, from: Place, bytes: usize, rows: usize, to_pitch: usize, from_pitch: usize },
+    Launch { function: Arc<Function>, config: LaunchConfig, params: Arc<Params> },
+    /// A copy of rows.
+    Copy(Copy3d),
     /// A fill of rows with a value of 1, 2 or 4 bytes.
     Fill { target: Pointer, value: u32, element_bytes: usize, width: usize, rows: usize, pitch: usize },
     /// A call of a function of the program.
     Call { function: unsafe extern "C" fn(*mut c_void), data: Host },
     /// The end of an allocation.
     Free(Pointer),
-    /// The recording of an event.
-    Record(Arc<Mutex<Option<Instant>>>),
-    /// Other work, in order: a graph in a graph, or nothing.
+    /// Memory of a graph, which is there as long as the graph.
+    Allocate { pointer: Pointer, bytes: usize },
+    /// The recording of an event, with its handle.
+    Record(Handle, Arc<Event>),
+    /// The wait for an event, with its handle.
+    Wait(Handle, Arc<Event>),
+    /// Other work, in order, or nothing.
     Sequence(Vec<Work>),
+    /// A graph in a graph.
+    Graph(Handle),
+    /// Graphs of which a value in memory of the device chooses.
+    If { condition: Pointer, choice: Choice, bodies: Arc<[Handle]> },
 }
 
 impl Work {
     /// A copy of one run of bytes.
     pub(crate) fn copy(to: Place, from: Place, bytes: usize) -> Self {
-        Self::Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0 }
+        Self::Copy(Copy3d::rows(CopySide::rows(to, 0), CopySide::rows(from, 0), bytes, 1))
+    }
+}
+
+/// Values of a kernel's parameters, and the address of each, as `cuLaunchKernel` takes them.
+#[derive(Debug)]
+pub(crate) struct Params {
+    values: Vec<Box<[u8]>>,
+    addresses: Vec<Host>,
+}
+
+impl Params {
+    pub(crate) fn new(values: Vec<Box<[u8]>>) -> Self {
+        let addresses = values.iter().map(|value| Host(value.as_ptr().cast_mut())).collect();
+        Self { values, addresses }
+    }
+
+    pub(crate) fn args(&self) -> Vec<Arg> {
+        self.values.iter().map(|value| Arg::from_bytes(value)).collect()
+    }
+
+    /// The list of addresses, which is there as long as this.
+    pub(crate) fn addresses(&self) -> *const *const c_void {
+        self.addresses.as_ptr().cast()
     }
 }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs programs of others in Python over cuda-sim, and prints a line with counts for each: `clients.sh FOLDER [CLIENT…]`, where a
+# Runs programs of others in Python and Rust over cuda-sim, and prints a line with counts for each: `clients.sh FOLDER [CLIENT…]`, where a
 # CLIENT is one of the functions below. Each has an environment of its own under FOLDER, which is kept for the next time.
 set -euo pipefail
 
@@ -21,6 +21,26 @@ install() {
 # The client's folder of the CUDA toolkit.
 toolkit() {
     echo "$folder/$1"/lib/python3*/site-packages/nvidia/cu13
+}
+
+# sources CLIENT CRATE VERSION: the sources of a crate, as the client's folder `source`.
+sources() {
+    local fetch=$folder/$1/fetch
+    [ ! -d "$folder/$1/source" ] || return 0
+    cargo init --quiet --vcs none --name fetch "$fetch"
+    cargo add --quiet --manifest-path "$fetch/Cargo.toml" "$2@=$3"
+    cargo fetch --quiet --manifest-path "$fetch/Cargo.toml"
+    cp -r "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$2-$3" "$folder/$1/source"
+}
+
+# simulated CLIENT ARGUMENT…: Cargo in the client's sources, whose programs cuda-sim runs.
+simulated() {
+    local cuda target=$folder/$1/target
+    cuda=$(toolkit "$1")
+    cd "$folder/$1/source"
+    shift
+    PATH=$cuda/bin:$PATH CUDA_PATH=$cuda LD_LIBRARY_PATH=$cuda/lib CARGO_TARGET_DIR=$target \
+        cargo --config "target.'cfg(all())'.runner = ['$cuda_sim', '--devices=2']" "$@"
 }
 
 # numba-cuda's own tests. Without nvJitLink, whose output is machine code, it links by the driver.
@@ -85,6 +105,30 @@ END
     )
 }
 
-for client in "${@:-numba triton pycuda}"; do
+# cudarc's own tests of the driver and of NVRTC, and its examples but for those of CUPTI and cuFile.
+cudarc() {
+    install cudarc 'cuda-toolkit[nvrtc,cudart]==13.0.*'
+    sources cudarc cudarc 0.19.10
+    local options=(--quiet --no-default-features --features 'std driver runtime nvrtc fallback-dynamic-loading cuda-13000')
+    (simulated cudarc test "${options[@]}" --lib || true)
+    local example all=0 right=0
+    for example in "$folder"/cudarc/source/examples/*[!i].rs; do
+        example=$(basename "$example" .rs)
+        [ "$example" != cufile-copy ] || continue
+        all=$((all + 1))
+        ! (simulated cudarc run "${options[@]}" --example "$example" >/dev/null) || right=$((right + 1))
+    done
+    echo "cudarc: $right of $all examples"
+}
+
+# The tests of CubeCL's CUDA runtime, but for one whose kernel reads shared memory that it does not have: the error would stay with the
+# context of the others (cubecl-std, src/tests/reinterpret_slice.rs:122).
+cubecl() {
+    install cubecl 'cuda-toolkit[nvrtc,nvcc,cudart,crt,cccl]==13.0.*'
+    sources cubecl cubecl-cuda 0.9.0
+    (simulated cubecl test --quiet --lib -- --skip reinterpret_slice_f16::shared_memory::write || true)
+}
+
+for client in "${@:-numba triton pycuda cudarc cubecl}"; do
     for name in $client; do "$name"; done
 done

@@ -24,6 +24,7 @@ impl Driver {
 }
 
 /// `cuLaunchKernel`
+#[allow(dead_code)] // not all programs call it themselves
 pub(crate) type Launch = unsafe extern "C" fn(
     usize,
     c_uint,

@@ -51,7 +51,7 @@ exported! {
         unsafe { put(context, create(flags, device)?) }
     }
 
-    fn cuCtxDestroy_v2(handle: Handle) {
+    fn cuCtxDestroy_v2(handle: Handle) also cuCtxDestroy {
         destroy(handle)
     }
 
@@ -84,13 +84,13 @@ exported! {
         Ok(())
     }
 
-    fn cuCtxPushCurrent_v2(handle: Handle) {
+    fn cuCtxPushCurrent_v2(handle: Handle) also cuCtxPushCurrent {
         state()?.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
         push_current(handle);
         Ok(())
     }
 
-    fn cuCtxPopCurrent_v2(handle: *mut Handle) {
+    fn cuCtxPopCurrent_v2(handle: *mut Handle) also cuCtxPopCurrent {
         let popped = pop_current().ok_or(Code::INVALID_CONTEXT)?;
         // SAFETY: null or a place of the caller's.
         unsafe { put_if_wanted(handle, popped) };

@@ -1,34 +1,46 @@
 //! Events. Their times are those of the simulator on its host, and say nothing of a GPU.
 
 use std::ffi::c_uint;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put};
-use crate::queue::{self, Wanted, finish};
-use crate::state::{Event, context, locked, state};
+use crate::graph::Captured;
+use crate::queue::{self, Wanted, finish, submit};
+use crate::state::{self, context, context_of, locked, state, working};
+use crate::work::{Event, Work};
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const WITHOUT_TIMES: c_uint = 2;
 
-fn record(event: Handle, stream: Handle) -> Outcome {
-    context()?;
+/// `CU_EVENT_RECORD_EXTERNAL`: a capture has a node for it.
+const EXTERNAL: c_uint = 1;
+
+fn record(handle: Handle, stream: Handle, flags: c_uint) -> Outcome {
+    context_of(stream)?;
     let state = state()?;
-    let event = state.events.get(event)?;
+    let event = state.events.get(handle)?;
     let capture = state.capture(stream)?;
+    if capture.is_some() && flags & EXTERNAL != 0 {
+        return submit(stream, Work::Record(handle, event));
+    }
     if capture.is_none() {
-        queue::record(&event, stream)?;
+        queue::record(handle, &event, stream)?;
     }
     *locked(&event.capture) = capture;
     Ok(())
 }
 
-/// Waits for the last recording of an event.
+/// Waits for the last recording of an event. The thread need not have a context.
 fn wait(event: Handle) -> Outcome {
-    context()?;
-    let item = *locked(&state()?.events.get(event)?.item);
+    let event = state()?.events.get(event)?;
+    working(event.context)?;
+    if locked(&event.capture).as_ref().is_some_and(Captured::is_going_on) {
+        return Err(Code::CAPTURED_EVENT);
+    }
+    let item = *locked(&event.item);
     item.map_or(Ok(()), |item| finish(Wanted::Item(item)))?;
-    context().map(|_| ())
+    working(event.context).map(|_| ())
 }
 
 /// # Safety
@@ -51,7 +63,8 @@ exported! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint) {
         context()?;
         let created = Event {
-            recorded: Arc::default(),
+            context: state::current().ok_or(Code::INVALID_CONTEXT)?,
+            recorded: Mutex::default(),
             item: Mutex::default(),
             capture: Mutex::default(),
             times: flags & WITHOUT_TIMES == 0,
@@ -60,16 +73,16 @@ exported! {
         unsafe { put(event, state()?.events.add(created)) }
     }
 
-    fn cuEventDestroy_v2(event: Handle) {
+    fn cuEventDestroy_v2(event: Handle) also cuEventDestroy {
         state()?.events.remove(event).map(|_| ())
     }
 
     fn cuEventRecord(event: Handle, stream: Handle) {
-        record(event, stream)
+        record(event, stream, 0)
     }
 
-    fn cuEventRecordWithFlags(event: Handle, stream: Handle, _flags: c_uint) {
-        record(event, stream)
+    fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: c_uint) {
+        record(event, stream, flags)
     }
 
     fn cuEventSynchronize(event: Handle) {

@@ -1,75 +1,37 @@
 //! Graphs: work recorded once and launched often.
-//!
-//! A node is named by its graph and its number there. A graph that is made ready to be launched keeps the numbers, so the node of
-//! either names the node of both.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::launch::of_node;
-use super::memory::planes;
-use crate::abi::{Code, Copy3d, Handle, KernelNode, MemsetNode, Outcome};
+use ptx_sim::DevicePtr;
+
+use super::launch::{apply, of_node};
+use super::memory::{allocate, copy_3d, keep_for_graph};
+use crate::abi::{
+    Code, Copy3d, DeviceId, Handle, KernelNode, LaunchAttribute, MemsetNode, Outcome, Pointer, launch_attribute,
+};
 use crate::api::{exported, put, put_if_wanted, slice};
-use crate::queue::submit;
-use crate::state::{Graph, Node, context, locked, state};
-use crate::work::{Host, Work};
+use crate::graph::{Graph, Node, UserObject, copied, destroy, end, graph_of, handle, launch, number, with_node};
+use crate::queue::{Wanted, finish};
+use crate::state::{context, locked, new_handle, refused, state};
+use crate::work::{Choice, Host, Work};
 
 /// `CUgraphNodeType`
-mod node_type {
+pub(crate) mod node_type {
     use std::ffi::c_int;
 
-    pub(super) const KERNEL: c_int = 0;
-    pub(super) const MEMCPY: c_int = 1;
-    pub(super) const MEMSET: c_int = 2;
-    pub(super) const HOST: c_int = 3;
-    pub(super) const GRAPH: c_int = 4;
-    pub(super) const EMPTY: c_int = 5;
-}
-
-impl Graph {
-    /// Adds work after all that is there.
-    pub(crate) fn record(&self, work: Work) {
-        let mut nodes = locked(&self.0);
-        let after = nodes.len().checked_sub(1).into_iter().collect();
-        nodes.push(Node { work, after, enabled: true });
-    }
-
-    /// All work, in an order that the dependencies allow; `None` if they form a circle.
-    fn order(&self) -> Option<Vec<Work>> {
-        let nodes = locked(&self.0);
-        let (mut done, mut works) = (vec![false; nodes.len()], Vec::with_capacity(nodes.len()));
-        while done.contains(&false) {
-            let before = done.iter().filter(|done| **done).count();
-            for (at, node) in nodes.iter().enumerate() {
-                if !done[at] && node.after.iter().all(|other| done[*other]) {
-                    done[at] = true;
-                    works.extend(node.enabled.then(|| node.work.clone()));
-                }
-            }
-            if done.iter().filter(|done| **done).count() == before {
-                return None;
-            }
-        }
-        Some(works)
-    }
-}
-
-/// Handle of a node: its graph's, with the node's number in the upper half.
-fn handle(graph: Handle, at: usize) -> Handle {
-    graph | (at + 1) << 32
-}
-
-/// The graph of a node, and its number.
-fn place(node: Handle) -> Outcome<(Arc<Graph>, usize)> {
-    let graph = state()?.graphs.get(node & 0xffff_ffff)?;
-    let at = number(&graph, node)?;
-    Ok((graph, at))
-}
-
-/// The number of a node, of a graph or of the one that it was made of.
-fn number(graph: &Graph, node: Handle) -> Outcome<usize> {
-    let at = (node >> 32).checked_sub(1).ok_or(Code::INVALID_HANDLE)?;
-    if at < locked(&graph.0).len() { Ok(at) } else { Err(Code::INVALID_HANDLE) }
+    pub(crate) const KERNEL: c_int = 0;
+    pub(crate) const MEMCPY: c_int = 1;
+    pub(crate) const MEMSET: c_int = 2;
+    pub(crate) const HOST: c_int = 3;
+    pub(crate) const GRAPH: c_int = 4;
+    pub(crate) const EMPTY: c_int = 5;
+    pub(crate) const WAIT_EVENT: c_int = 6;
+    pub(crate) const EVENT_RECORD: c_int = 7;
+    pub(crate) const MEM_ALLOC: c_int = 10;
+    pub(crate) const MEM_FREE: c_int = 11;
+    pub(crate) const CONDITIONAL: c_int = 13;
 }
 
 /// Adds a node after those that it depends on.
@@ -84,53 +46,44 @@ pub(crate) unsafe fn add(
     work: Work,
 ) -> Outcome {
     // SAFETY: as the caller promises.
-    let dependencies = unsafe { slice(dependencies, count)? };
-    let after = dependencies.iter().map(|node| place(*node).map(|(_, at)| at)).collect::<Outcome<_>>()?;
-    let found = state()?.graphs.get(graph)?;
-    let mut nodes = locked(&found.0);
-    nodes.push(Node { work, after, enabled: true });
-    // SAFETY: as the caller promises.
-    unsafe { put(added, handle(graph, nodes.len() - 1)) }
+    unsafe { put(added, crate::graph::add(graph, work, slice(dependencies, count)?)?) }
 }
 
 /// Changes the work of a node in its graph.
 pub(crate) fn set(node: Handle, work: Work) -> Outcome {
-    set_in(node & 0xffff_ffff, node, work)
+    set_in(graph_of(node), node, work)
 }
 
 /// Changes the work of a node in a graph that is ready to be launched.
 pub(crate) fn set_in(graph: Handle, node: Handle, work: Work) -> Outcome {
-    let graph = state()?.graphs.get(graph)?;
-    let at = number(&graph, node)?;
-    let old = &mut locked(&graph.0)[at].work;
-    if type_of(old) != type_of(&work) {
-        return Err(Code::INVALID_VALUE);
-    }
-    *old = work;
-    Ok(())
+    let old = with_node(graph, node, |node| {
+        if type_of(&node.work) != type_of(&work) {
+            return Err(Code::INVALID_VALUE);
+        }
+        Ok(std::mem::replace(&mut node.work, work))
+    })?;
+    end(&old)
+}
+
+/// The work of a node.
+pub(crate) fn work(node: Handle) -> Outcome<Work> {
+    with_node(graph_of(node), node, |node| Ok(node.work.clone()))
 }
 
 fn type_of(work: &Work) -> c_int {
     match work {
         Work::Launch { .. } => node_type::KERNEL,
-        Work::Copy { .. } => node_type::MEMCPY,
+        Work::Copy(_) => node_type::MEMCPY,
         Work::Fill { .. } => node_type::MEMSET,
         Work::Call { .. } => node_type::HOST,
+        Work::Graph(_) => node_type::GRAPH,
         Work::Sequence(works) if works.is_empty() => node_type::EMPTY,
-        Work::Sequence(_) | Work::Free(_) | Work::Record(_) => node_type::GRAPH,
-    }
-}
-
-/// The work of a node that copies.
-///
-/// # Safety
-/// `params` is null or valid.
-pub(crate) unsafe fn copy_work(params: *const Copy3d) -> Outcome<Work> {
-    // SAFETY: as the caller promises.
-    let mut planes = planes(unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?)?;
-    match (planes.pop(), planes.is_empty()) {
-        (Some(plane), true) => Ok(plane),
-        _ => Err(Code::NOT_SUPPORTED),
+        Work::Sequence(_) => node_type::MEMCPY,
+        Work::Wait(..) => node_type::WAIT_EVENT,
+        Work::Record(..) => node_type::EVENT_RECORD,
+        Work::Allocate { .. } => node_type::MEM_ALLOC,
+        Work::Free(_) => node_type::MEM_FREE,
+        Work::If { .. } => node_type::CONDITIONAL,
     }
 }
 
@@ -174,7 +127,160 @@ pub(crate) unsafe fn call_work(params: *const HostNode) -> Outcome<Work> {
 
 /// The work of a node that is a graph: the graph as it is now.
 pub(crate) fn graph_work(graph: Handle) -> Outcome<Work> {
-    Ok(Work::Sequence(state()?.graphs.get(graph)?.order().ok_or(Code::INVALID_VALUE)?))
+    Ok(Work::Graph(copied(graph, 0)?))
+}
+
+/// The work of a node that records an event.
+fn record_work(event: Handle) -> Outcome<Work> {
+    Ok(Work::Record(event, state()?.events.get(event)?))
+}
+
+/// The work of a node that waits for an event.
+fn wait_work(event: Handle) -> Outcome<Work> {
+    Ok(Work::Wait(event, state()?.events.get(event)?))
+}
+
+/// The event of a node that records or waits for it.
+///
+/// # Safety
+/// `event` is null or valid.
+unsafe fn event_of(node: Handle, event: *mut Handle) -> Outcome {
+    match work(node)? {
+        // SAFETY: as the caller promises.
+        Work::Record(handle, _) | Work::Wait(handle, _) => unsafe { put(event, handle) },
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS` and `cudaMemAllocNodeParams`
+#[repr(C)]
+pub(crate) struct AllocationParams {
+    pool: [u64; 11],
+    access: *const c_void,
+    access_count: usize,
+    bytes: usize,
+    pointer: Pointer,
+}
+
+/// The work of a node that allocates; its address is stored.
+///
+/// # Safety
+/// `params` is null or valid.
+unsafe fn allocate_work(params: *mut AllocationParams) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    let params = unsafe { params.as_mut() }.ok_or(Code::INVALID_VALUE)?;
+    params.pointer = allocate(params.bytes)?;
+    keep_for_graph(params.pointer)?;
+    Ok(Work::Allocate { pointer: params.pointer, bytes: params.bytes })
+}
+
+/// `CUDA_CONDITIONAL_NODE_PARAMS` and `cudaConditionalNodeParams`, as far as they are the same.
+#[repr(C)]
+struct ConditionalParams {
+    condition: Pointer,
+    choice: c_int,
+    size: c_uint,
+    bodies: *const Handle,
+}
+
+/// The work of a conditional node; its graphs, which are empty, are stored.
+///
+/// # Safety
+/// `params` is null or valid.
+unsafe fn conditional_work(params: *mut ConditionalParams) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    let params = unsafe { params.as_mut() }.ok_or(Code::INVALID_VALUE)?;
+    let choice = match (params.choice, params.size) {
+        (0, 1 | 2) => Choice::If,
+        (1, 1) => Choice::While,
+        (2, 1..) => Choice::Switch,
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    let state = state()?;
+    let bodies: Arc<[Handle]> = (0..params.size).map(|_| state.graphs.add(Graph::default())).collect();
+    params.bodies = bodies.as_ptr();
+    Ok(Work::If { condition: params.condition, choice, bodies })
+}
+
+/// A condition's place in memory, which is its handle.
+fn condition(graph: Handle, default: c_uint, flags: c_uint) -> Outcome<Pointer> {
+    const ASSIGN_DEFAULT: c_uint = 1;
+    let state = state()?;
+    let graph = state.graphs.get(graph)?;
+    let place = allocate(4)?;
+    state.device.fill(DevicePtr(place), 0, 4).map_err(|error| refused(&error))?;
+    if flags & ASSIGN_DEFAULT != 0 {
+        locked(&graph.conditions).push((place, default));
+    }
+    Ok(place)
+}
+
+/// `CUgraphNodeParams` and `cudaGraphNodeParams`: a type of nodes, and the parameters of such a node.
+#[repr(C)]
+pub(crate) struct NodeParams {
+    pub(crate) node_type: c_int,
+    reserved: [c_int; 3],
+    pub(crate) params: [u64; 30],
+}
+
+/// The work of a node of any type. The APIs differ in launches and copies.
+///
+/// # Safety
+/// `params` is null or valid.
+pub(crate) unsafe fn work_of(
+    params: *mut NodeParams,
+    launch: impl FnOnce(*const u64) -> Outcome<Work>,
+    copy: impl FnOnce(*const u64) -> Outcome<Work>,
+) -> Outcome<Work> {
+    // SAFETY: as the caller promises, and by its type.
+    unsafe {
+        let node = params.as_mut().ok_or(Code::INVALID_VALUE)?;
+        let params = node.params.as_mut_ptr();
+        match node.node_type {
+            node_type::KERNEL => launch(params),
+            // Flags, and a context in the driver API, come before the copy.
+            node_type::MEMCPY => copy(params.add(2)),
+            node_type::MEMSET => fill_work(params.cast()),
+            node_type::HOST => call_work(params.cast()),
+            node_type::GRAPH => graph_work(params.cast::<Handle>().read()),
+            node_type::EMPTY => Ok(Work::Sequence(Vec::new())),
+            node_type::WAIT_EVENT => wait_work(params.cast::<Handle>().read()),
+            node_type::EVENT_RECORD => record_work(params.cast::<Handle>().read()),
+            node_type::MEM_ALLOC => allocate_work(params.cast()),
+            node_type::MEM_FREE => Ok(Work::Free(params.read())),
+            node_type::CONDITIONAL => conditional_work(params.cast()),
+            _ => Err(Code::NOT_SUPPORTED),
+        }
+    }
+}
+
+/// [`work_of`] for parameters of the driver API.
+///
+/// # Safety
+/// `params` is null or valid.
+unsafe fn work_of_driver(params: *mut NodeParams) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    unsafe { work_of(params, |params| of_node(params.cast()), |params| copy_3d(params.cast())) }
+}
+
+/// Parameters of a node that launches, without kernel and context, which the first version does not have.
+pub(crate) fn launch_params(node: Handle) -> Outcome<KernelNode> {
+    let Work::Launch { function, config, params } = work(node)? else { return Err(Code::INVALID_VALUE) };
+    Ok(KernelNode {
+        function: super::module::function(function.module, &function.kernel.info().name)?,
+        grid: config.grid,
+        block: config.block,
+        shared_bytes: config.shared_bytes,
+        params: params.addresses(),
+        extra: std::ptr::null(),
+        kernel: 0,
+        context: 0,
+    })
+}
+
+/// Parameters of a node that copies.
+pub(crate) fn copy_params(node: Handle) -> Outcome<Copy3d> {
+    if let Work::Copy(copy) = work(node)? { Ok(copy) } else { Err(Code::INVALID_VALUE) }
 }
 
 /// Adds or removes dependencies, from nodes to those that come after them.
@@ -185,29 +291,32 @@ unsafe fn depend(
     from: *const Handle,
     to: *const Handle,
     count: usize,
-    change: impl Fn(&mut Vec<usize>, usize),
+    change: impl Fn(&mut BTreeSet<usize>, usize),
 ) -> Outcome {
     // SAFETY: as the caller promises.
     let (from, to) = unsafe { (slice(from, count)?, slice(to, count)?) };
     from.iter().zip(to).try_for_each(|(from, to)| {
-        let ((_, first), (graph, second)) = (place(*from)?, place(*to)?);
-        change(&mut locked(&graph.0)[second].after, first);
-        Ok(())
+        let first = number(*from)?;
+        with_node(graph_of(*to), *to, |node| {
+            change(&mut node.after, first);
+            Ok(())
+        })
     })
 }
 
-/// A copy of a graph, which may be launched if it has no circles.
+/// A copy of a graph that may be launched.
 ///
 /// # Safety
-/// `copied` is null or valid.
-unsafe fn copy(copied: *mut Handle, graph: Handle) -> Outcome {
+/// `executable` is null or valid.
+unsafe fn instantiate(executable: *mut Handle, graph: Handle, flags: u64) -> Outcome {
+    const AUTO_FREE_ON_LAUNCH: u64 = 1;
+    const DEVICE_LAUNCH: u64 = 4;
     context()?;
-    let state = state()?;
-    let graph = state.graphs.get(graph)?;
-    graph.order().ok_or(Code::INVALID_VALUE)?;
-    let nodes = locked(&graph.0).clone();
+    if flags & DEVICE_LAUNCH != 0 {
+        return Err(if flags & AUTO_FREE_ON_LAUNCH != 0 { Code::INVALID_VALUE } else { Code::NOT_SUPPORTED });
+    }
     // SAFETY: as the caller promises.
-    unsafe { put(copied, state.graphs.add(Graph(Mutex::new(nodes)))) }
+    unsafe { put(executable, copied(graph, flags)?) }
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`: what has an effect is what is written.
@@ -237,9 +346,16 @@ unsafe fn put_all(places: *mut Handle, count: *mut usize, values: &[Handle]) -> 
 /// The edges of a graph.
 fn edges(graph: Handle) -> Outcome<(Vec<Handle>, Vec<Handle>)> {
     let found = state()?.graphs.get(graph)?;
-    let nodes = locked(&found.0);
-    let all = nodes.iter().enumerate().flat_map(|(at, node)| node.after.iter().map(move |before| (*before, at)));
+    let nodes = locked(&found.nodes);
+    let all = nodes.iter().flat_map(|(at, node)| node.after.iter().map(move |before| (*before, *at)));
     Ok(all.map(|(from, to)| (handle(graph, from), handle(graph, to))).unzip())
+}
+
+/// The nodes of a graph for which a condition holds.
+fn nodes(graph: Handle, wanted: impl Fn(&Node) -> bool) -> Outcome<Vec<Handle>> {
+    let found = state()?.graphs.get(graph)?;
+    let nodes = locked(&found.nodes);
+    Ok(nodes.iter().filter(|(_, node)| wanted(node)).map(|(at, _)| handle(graph, *at)).collect())
 }
 
 /// `CUgraphExecUpdateResultInfo`.
@@ -250,6 +366,18 @@ pub(crate) struct UpdateResult {
     error_from: Handle,
 }
 
+/// Takes references to an object from the program.
+fn give_up(object: Handle, count: c_uint) -> Outcome<Vec<Arc<UserObject>>> {
+    let mut objects = locked(&state()?.user_objects);
+    let references = objects.get_mut(&object).ok_or(Code::INVALID_VALUE)?;
+    let kept = references.len().checked_sub(count as usize).ok_or(Code::INVALID_VALUE)?;
+    let given = references.split_off(kept);
+    if kept == 0 {
+        objects.remove(&object);
+    }
+    Ok(given)
+}
+
 exported! {
     fn cuGraphCreate(graph: *mut Handle, _flags: c_uint) {
         context()?;
@@ -258,18 +386,29 @@ exported! {
     }
 
     fn cuGraphDestroy(graph: Handle) {
-        state()?.graphs.remove(graph).map(|_| ())
+        destroy(graph)
     }
 
     fn cuGraphClone(clone: *mut Handle, graph: Handle) {
-        // SAFETY: as the caller promises.
-        unsafe { copy(clone, graph) }
+        // SAFETY: a place of the caller's.
+        unsafe { put(clone, copied(graph, 0)?) }
     }
 
     fn cuGraphNodeFindInClone(found: *mut Handle, node: Handle, clone: Handle) {
-        let at = number(&*state()?.graphs.get(clone)?, node)?;
+        with_node(clone, node, |_| Ok(()))?;
         // SAFETY: a place of the caller's.
-        unsafe { put(found, handle(clone, at)) }
+        unsafe { put(found, handle(clone, number(node)?)) }
+    }
+
+    fn cuGraphDestroyNode(node: Handle) {
+        let graph = state()?.graphs.get(graph_of(node))?;
+        let at = number(node)?;
+        let removed = {
+            let mut nodes = locked(&graph.nodes);
+            nodes.values_mut().for_each(|other| { other.after.remove(&at); });
+            nodes.remove(&at).ok_or(Code::INVALID_VALUE)?
+        };
+        end(&removed.work)
     }
 
     fn cuGraphAddKernelNode_v2(
@@ -292,7 +431,7 @@ exported! {
         _context: Handle,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, copy_work(params)?) }
+        unsafe { add(added, graph, dependencies, count, copy_3d(params)?) }
     }
 
     fn cuGraphAddMemsetNode(
@@ -334,6 +473,250 @@ exported! {
         unsafe { add(added, graph, dependencies, count, graph_work(child)?) }
     }
 
+    fn cuGraphAddEventRecordNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        event: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, record_work(event)?) }
+    }
+
+    fn cuGraphAddEventWaitNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        event: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, wait_work(event)?) }
+    }
+
+    fn cuGraphAddMemAllocNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        params: *mut AllocationParams,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, allocate_work(params)?) }
+    }
+
+    fn cuGraphAddMemFreeNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        pointer: Pointer,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, Work::Free(pointer)) }
+    }
+
+    fn cuGraphAddNode_v2(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        _edges: *const c_void,
+        count: usize,
+        params: *mut NodeParams,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, work_of_driver(params)?) }
+    }
+
+    fn cuGraphConditionalHandleCreate(
+        condition: *mut Pointer,
+        graph: Handle,
+        _context: Handle,
+        default: c_uint,
+        flags: c_uint,
+    ) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(condition, self::condition(graph, default, flags)?) }
+    }
+
+    fn cuGraphNodeSetParams(node: Handle, params: *mut NodeParams) {
+        // SAFETY: as the caller promises.
+        set(node, unsafe { work_of_driver(params)? })
+    }
+
+    fn cuGraphExecNodeSetParams(executable: Handle, node: Handle, params: *mut NodeParams) {
+        // SAFETY: as the caller promises.
+        set_in(executable, node, unsafe { work_of_driver(params)? })
+    }
+
+    fn cuGraphKernelNodeGetParams(node: Handle, params: *mut [u64; 7]) {
+        let all = launch_params(node)?;
+        // SAFETY: a place of the caller's, for what the versions have in common.
+        unsafe { put(params, (&raw const all).cast::<[u64; 7]>().read()) }
+    }
+
+    fn cuGraphKernelNodeGetParams_v2(node: Handle, params: *mut KernelNode) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, launch_params(node)?) }
+    }
+
+    fn cuGraphKernelNodeGetAttribute(node: Handle, id: c_int, value: *mut [u32; 16]) {
+        let Work::Launch { config, .. } = work(node)? else { return Err(Code::INVALID_VALUE) };
+        let mut found = [0; 16];
+        match id {
+            launch_attribute::COOPERATIVE => found[0] = config.cooperative.into(),
+            launch_attribute::CLUSTER_DIMENSION => found[..3].copy_from_slice(&config.cluster.unwrap_or_default()),
+            _ => {}
+        }
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, found) }
+    }
+
+    fn cuGraphKernelNodeSetAttribute(node: Handle, id: c_int, value: *const [u32; 16]) {
+        // SAFETY: as the caller promises.
+        let value = *unsafe { value.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        with_node(graph_of(node), node, |node| {
+            let Work::Launch { config, .. } = &mut node.work else { return Err(Code::INVALID_VALUE) };
+            apply(&[LaunchAttribute { id, pad: [0; 4], value }], config);
+            Ok(())
+        })
+    }
+
+    fn cuGraphKernelNodeCopyAttributes(to: Handle, from: Handle) {
+        let Work::Launch { config: source, .. } = work(from)? else { return Err(Code::INVALID_VALUE) };
+        with_node(graph_of(to), to, |node| {
+            let Work::Launch { config, .. } = &mut node.work else { return Err(Code::INVALID_VALUE) };
+            (config.cooperative, config.cluster) = (source.cooperative, source.cluster);
+            Ok(())
+        })
+    }
+
+    fn cuGraphMemcpyNodeGetParams(node: Handle, params: *mut Copy3d) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, copy_params(node)?) }
+    }
+
+    fn cuGraphMemsetNodeGetParams(node: Handle, params: *mut MemsetNode) {
+        let Work::Fill { target, value, element_bytes, width, rows, pitch } = work(node)? else {
+            return Err(Code::INVALID_VALUE);
+        };
+        let element_bytes = element_bytes as c_uint;
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, MemsetNode { target, pitch, value, element_bytes, width, height: rows }) }
+    }
+
+    fn cuGraphHostNodeGetParams(node: Handle, params: *mut HostNode) {
+        let Work::Call { function, data } = work(node)? else { return Err(Code::INVALID_VALUE) };
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, HostNode { function: Some(function), data: data.0.cast() }) }
+    }
+
+    fn cuGraphChildGraphNodeGetGraph(node: Handle, graph: *mut Handle) {
+        let Work::Graph(child) = work(node)? else { return Err(Code::INVALID_VALUE) };
+        // SAFETY: a place of the caller's.
+        unsafe { put(graph, child) }
+    }
+
+    fn cuGraphMemAllocNodeGetParams(node: Handle, params: *mut AllocationParams) {
+        let Work::Allocate { pointer, bytes } = work(node)? else { return Err(Code::INVALID_VALUE) };
+        // Pinned memory of device 0.
+        let pool = [1, 1 << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, AllocationParams { pool, access: std::ptr::null(), access_count: 0, bytes, pointer }) }
+    }
+
+    fn cuGraphMemFreeNodeGetParams(node: Handle, pointer: *mut Pointer) {
+        let Work::Free(freed) = work(node)? else { return Err(Code::INVALID_VALUE) };
+        // SAFETY: a place of the caller's.
+        unsafe { put(pointer, freed) }
+    }
+
+    fn cuGraphEventRecordNodeGetEvent(node: Handle, event: *mut Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { event_of(node, event) }
+    }
+
+    fn cuGraphEventWaitNodeGetEvent(node: Handle, event: *mut Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { event_of(node, event) }
+    }
+
+    fn cuGraphEventRecordNodeSetEvent(node: Handle, event: Handle) {
+        set(node, record_work(event)?)
+    }
+
+    fn cuGraphEventWaitNodeSetEvent(node: Handle, event: Handle) {
+        set(node, wait_work(event)?)
+    }
+
+    fn cuGraphExecEventRecordNodeSetEvent(executable: Handle, node: Handle, event: Handle) {
+        set_in(executable, node, record_work(event)?)
+    }
+
+    fn cuGraphExecEventWaitNodeSetEvent(executable: Handle, node: Handle, event: Handle) {
+        set_in(executable, node, wait_work(event)?)
+    }
+
+    fn cuGraphExecGetFlags(executable: Handle, flags: *mut u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(flags, state()?.graphs.get(executable)?.flags) }
+    }
+
+    fn cuUserObjectCreate(
+        object: *mut Handle,
+        data: *mut c_void,
+        destroy: unsafe extern "C" fn(*mut c_void),
+        references: c_uint,
+        _flags: c_uint,
+    ) {
+        if references == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let created = new_handle();
+        // SAFETY: a place of the caller's.
+        unsafe { put(object, created)? };
+        let reference = Arc::new(UserObject { data: Host(data.cast()), destroy });
+        locked(&state()?.user_objects).insert(created, vec![reference; references as usize]);
+        Ok(())
+    }
+
+    fn cuUserObjectRetain(object: Handle, count: c_uint) {
+        let mut objects = locked(&state()?.user_objects);
+        let references = objects.get_mut(&object).ok_or(Code::INVALID_VALUE)?;
+        let more = references.iter().take(1).cycle().take(count as usize).cloned().collect::<Vec<_>>();
+        references.extend(more);
+        Ok(())
+    }
+
+    fn cuUserObjectRelease(object: Handle, count: c_uint) {
+        give_up(object, count).map(|_| ())
+    }
+
+    fn cuGraphRetainUserObject(graph: Handle, object: Handle, count: c_uint, flags: c_uint) {
+        const MOVE: c_uint = 1;
+        let graph = state()?.graphs.get(graph)?;
+        if flags & MOVE == 0 {
+            // SAFETY: nothing is pointed to.
+            let code = unsafe { cuUserObjectRetain(object, count) };
+            if code != 0 {
+                return Err(Code(code));
+            }
+        }
+        let references = give_up(object, count)?;
+        locked(&graph.objects).extend(references.into_iter().map(|reference| (object, reference)));
+        Ok(())
+    }
+
+    fn cuGraphReleaseUserObject(graph: Handle, object: Handle, count: c_uint) {
+        let graph = state()?.graphs.get(graph)?;
+        let mut objects = locked(&graph.objects);
+        let released: Vec<_> = objects.extract_if(.., |(known, _)| *known == object).collect();
+        let kept = released.len().checked_sub(count as usize).ok_or(Code::INVALID_VALUE)?;
+        objects.extend(released.into_iter().take(kept));
+        Ok(())
+    }
+
     fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode) also cuGraphKernelNodeSetParams {
         // SAFETY: as the caller promises.
         set(node, unsafe { of_node(params)? })
@@ -341,7 +724,7 @@ exported! {
 
     fn cuGraphMemcpyNodeSetParams(node: Handle, params: *const Copy3d) {
         // SAFETY: as the caller promises.
-        set(node, unsafe { copy_work(params)? })
+        set(node, unsafe { copy_3d(params)? })
     }
 
     fn cuGraphMemsetNodeSetParams(node: Handle, params: *const MemsetNode) {
@@ -361,7 +744,7 @@ exported! {
 
     fn cuGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, params: *const Copy3d, _context: Handle) {
         // SAFETY: as the caller promises.
-        set_in(executable, node, unsafe { copy_work(params)? })
+        set_in(executable, node, unsafe { copy_3d(params)? })
     }
 
     fn cuGraphExecMemsetNodeSetParams(executable: Handle, node: Handle, params: *const MemsetNode, _context: Handle) {
@@ -379,22 +762,20 @@ exported! {
     }
 
     fn cuGraphNodeSetEnabled(executable: Handle, node: Handle, enabled: c_uint) {
-        let graph = state()?.graphs.get(executable)?;
-        let at = number(&graph, node)?;
-        locked(&graph.0)[at].enabled = enabled != 0;
-        Ok(())
+        with_node(executable, node, |node| {
+            node.enabled = enabled != 0;
+            Ok(())
+        })
     }
 
     fn cuGraphNodeGetEnabled(executable: Handle, node: Handle, enabled: *mut c_uint) {
-        let graph = state()?.graphs.get(executable)?;
-        let at = number(&graph, node)?;
         // SAFETY: a place of the caller's.
-        unsafe { put(enabled, locked(&graph.0)[at].enabled.into()) }
+        unsafe { put(enabled, with_node(executable, node, |node| Ok(node.enabled))?.into()) }
     }
 
     fn cuGraphAddDependencies(_graph: Handle, from: *const Handle, to: *const Handle, count: usize) {
         // SAFETY: as the caller promises.
-        unsafe { depend(from, to, count, |after, node| after.push(node)) }
+        unsafe { depend(from, to, count, |after, node| { after.insert(node); }) }
     }
 
     fn cuGraphAddDependencies_v2(
@@ -405,7 +786,7 @@ exported! {
         count: usize,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { depend(from, to, count, |after, node| after.push(node)) }
+        unsafe { depend(from, to, count, |after, node| { after.insert(node); }) }
     }
 
     fn cuGraphRemoveDependencies_v2(
@@ -416,25 +797,17 @@ exported! {
         count: usize,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { depend(from, to, count, |after, node| after.retain(|known| *known != node)) }
+        unsafe { depend(from, to, count, |after, node| { after.remove(&node); }) }
     }
 
     fn cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) {
-        let found = locked(&state()?.graphs.get(graph)?.0).len();
-        let all: Vec<Handle> = (0..found).map(|at| handle(graph, at)).collect();
         // SAFETY: as the caller promises.
-        unsafe { put_all(nodes, count, &all) }
+        unsafe { put_all(nodes, count, &self::nodes(graph, |_| true)?) }
     }
 
     fn cuGraphGetRootNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) {
-        let found = state()?.graphs.get(graph)?;
-        let roots: Vec<Handle> = {
-            let nodes = locked(&found.0);
-            let roots = nodes.iter().enumerate().filter(|(_, node)| node.after.is_empty());
-            roots.map(|(at, _)| handle(graph, at)).collect()
-        };
         // SAFETY: as the caller promises.
-        unsafe { put_all(nodes, count, &roots) }
+        unsafe { put_all(nodes, count, &self::nodes(graph, |node| node.after.is_empty())?) }
     }
 
     fn cuGraphGetEdges_v2(graph: Handle, from: *mut Handle, to: *mut Handle, _edges: *mut c_void, count: *mut usize) {
@@ -449,29 +822,27 @@ exported! {
     }
 
     fn cuGraphNodeGetDependencies_v2(node: Handle, nodes: *mut Handle, _edges: *mut c_void, count: *mut usize) {
-        let (from, to) = edges(node & 0xffff_ffff)?;
+        let (from, to) = edges(graph_of(node))?;
         let found: Vec<Handle> = from.into_iter().zip(to).filter(|(_, to)| *to == node).map(|(from, _)| from).collect();
         // SAFETY: as the caller promises.
         unsafe { put_all(nodes, count, &found) }
     }
 
     fn cuGraphNodeGetDependentNodes_v2(node: Handle, nodes: *mut Handle, _edges: *mut c_void, count: *mut usize) {
-        let (from, to) = edges(node & 0xffff_ffff)?;
+        let (from, to) = edges(graph_of(node))?;
         let found: Vec<Handle> = from.into_iter().zip(to).filter(|(from, _)| *from == node).map(|(_, to)| to).collect();
         // SAFETY: as the caller promises.
         unsafe { put_all(nodes, count, &found) }
     }
 
     fn cuGraphNodeGetType(node: Handle, kind: *mut c_int) {
-        let (graph, at) = place(node)?;
-        let found = type_of(&locked(&graph.0)[at].work);
         // SAFETY: a place of the caller's.
-        unsafe { put(kind, found) }
+        unsafe { put(kind, type_of(&work(node)?)) }
     }
 
-    fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, _flags: u64) {
+    fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, flags: u64) {
         // SAFETY: as the caller promises.
-        unsafe { copy(executable, graph) }
+        unsafe { instantiate(executable, graph, flags) }
     }
 
     fn cuGraphInstantiateWithParams(executable: *mut Handle, graph: Handle, params: *mut Instantiation) {
@@ -479,7 +850,7 @@ exported! {
         unsafe {
             let params = params.as_mut().ok_or(Code::INVALID_VALUE)?;
             (params.error_node, params.result) = (0, 0);
-            copy(executable, graph)
+            instantiate(executable, graph, params.flags)
         }
     }
 
@@ -493,29 +864,63 @@ exported! {
         // SAFETY: as the caller promises.
         unsafe {
             put_if_wanted(error_node, 0);
-            copy(executable, graph)
+            instantiate(executable, graph, 0)
         }
     }
 
     fn cuGraphExecDestroy(executable: Handle) {
-        state()?.graphs.remove(executable).map(|_| ())
+        finish(Wanted::All)?;
+        destroy(executable)
     }
 
     fn cuGraphExecUpdate_v2(executable: Handle, graph: Handle, info: *mut UpdateResult) {
         let state = state()?;
-        let nodes = locked(&state.graphs.get(graph)?.0).clone();
         let target = state.graphs.get(executable)?;
-        let mut old = locked(&target.0);
-        let alike = |(old, new): (&Node, &Node)| type_of(&old.work) == type_of(&new.work) && old.after == new.after;
+        let source = copied(graph, 0)?;
+        let new: Vec<Node> = std::mem::take(&mut *locked(&state.graphs.get(source)?.nodes)).into_values().collect();
+        destroy(source)?;
+        let shape = |nodes: &BTreeMap<usize, Node>| {
+            let place = |node: &usize| nodes.range(..node).count();
+            let each = nodes.values().map(|node| (type_of(&node.work), node.after.iter().map(place).collect::<Vec<_>>()));
+            each.collect::<Vec<_>>()
+        };
+        let mut old = locked(&target.nodes);
         // CU_GRAPH_EXEC_UPDATE_SUCCESS and CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED.
-        let result = if nodes.len() == old.len() && old.iter().zip(&nodes).all(alike) { 0 } else { 2 };
+        let result = if shape(&old) == shape(&locked(&state.graphs.get(graph)?.nodes)) { 0 } else { 2 };
         // SAFETY: null or a place of the caller's.
         unsafe { put_if_wanted(info, UpdateResult { result, error_node: 0, error_from: 0 }) };
         if result != 0 {
             return Err(Code::GRAPH_EXEC_UPDATE_FAILURE);
         }
-        *old = nodes;
-        Ok(())
+        old.values_mut().zip(new).try_for_each(|(old, new)| end(&std::mem::replace(&mut old.work, new.work)))
+    }
+
+    // Memory of graphs in use and reserved, now and at most: the same here, as it stays for the next launch.
+    fn cuDeviceGetGraphMemAttribute(device: DeviceId, _attribute: c_int, value: *mut u64) {
+        let state = state()?;
+        state.primary(device)?;
+        let bytes = |pointer: &Pointer| state.device.allocation(DevicePtr(*pointer)).map_or(0, |(_, bytes)| bytes);
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, locked(&state.graph_memory).iter().map(bytes).sum()) }
+    }
+
+    fn cuDeviceSetGraphMemAttribute(device: DeviceId, _attribute: c_int, _value: *mut u64) {
+        state()?.primary(device).map(|_| ())
+    }
+
+    fn cuDeviceGraphMemTrim(device: DeviceId) {
+        state()?.primary(device).map(|_| ())
+    }
+
+    fn cuGraphAddNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        params: *mut NodeParams,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { add(added, graph, dependencies, count, work_of_driver(params)?) }
     }
 
     fn cuGraphUpload(executable: Handle, _stream: Handle) {
@@ -523,7 +928,9 @@ exported! {
     }
 
     fn cuGraphLaunch(executable: Handle, stream: Handle) {
-        let works = state()?.graphs.get(executable)?.order().ok_or(Code::INVALID_VALUE)?;
-        works.into_iter().try_for_each(|work| submit(stream, work))
+        launch(executable, stream)
     }
 }
+
+// Layouts that programs rely on, by `cuda.h` on a 64-bit machine.
+const _: () = assert!(size_of::<NodeParams>() == 256 && size_of::<AllocationParams>() == 120);

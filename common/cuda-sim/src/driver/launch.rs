@@ -4,20 +4,20 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ptx_sim::{Arg, KernelInfo, LaunchConfig, Occupancy};
+use ptx_sim::{KernelInfo, LaunchConfig, Occupancy};
 
 use super::module::SHARED_WITHOUT_ASKING;
 use crate::abi::{self, Code, Handle, KernelNode, LaunchAttribute, Outcome, extra, launch_attribute};
 use crate::api::{exported, put, slice};
 use crate::queue::submit;
-use crate::state::{MULTIPROCESSORS, context, say, state};
-use crate::work::{Function, Host, Work};
+use crate::state::{MULTIPROCESSORS, say, state};
+use crate::work::{Function, Host, Params, Work};
 
 /// The bytes of each parameter.
 ///
 /// # Safety
 /// `params` and `extra` are as `cuLaunchKernel` takes them.
-unsafe fn arguments(info: &KernelInfo, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Vec<Arg>> {
+unsafe fn arguments(info: &KernelInfo, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Params> {
     if !params.is_null() {
         let bytes = |(at, param): (usize, &ptx_sim::ParamInfo)| {
             // SAFETY: there is a pointer for each parameter, to as many bytes as it has.
@@ -25,12 +25,12 @@ unsafe fn arguments(info: &KernelInfo, params: *const *const c_void, extra: *con
                 let pointer = *params.add(at);
                 slice(pointer.cast::<u8>(), param.size as usize)?
             };
-            Ok(Arg::from_bytes(value))
+            Ok(Box::from(value))
         };
-        return info.params.iter().enumerate().map(bytes).collect();
+        return info.params.iter().enumerate().map(bytes).collect::<Outcome<_>>().map(Params::new);
     }
     if extra.is_null() {
-        return if info.params.is_empty() { Ok(Vec::new()) } else { Err(Code::INVALID_VALUE) };
+        return if info.params.is_empty() { Ok(Params::new(Vec::new())) } else { Err(Code::INVALID_VALUE) };
     }
     let (mut buffer, mut length, mut at) = (std::ptr::null::<u8>(), 0, 0);
     loop {
@@ -53,9 +53,9 @@ unsafe fn arguments(info: &KernelInfo, params: *const *const c_void, extra: *con
     let all = unsafe { slice(buffer, length)? };
     let of = |param: &ptx_sim::ParamInfo| {
         let bytes = all.get(param.offset as usize..(param.offset + param.size) as usize);
-        bytes.map(Arg::from_bytes).ok_or(Code::INVALID_VALUE)
+        bytes.map(Box::from).ok_or(Code::INVALID_VALUE)
     };
-    info.params.iter().map(of).collect()
+    info.params.iter().map(of).collect::<Outcome<_>>().map(Params::new)
 }
 
 /// A launch, checked as the driver checks it.
@@ -66,7 +66,6 @@ pub(crate) struct Launch {
 
 impl Launch {
     pub(crate) fn new(function: Handle, grid: [c_uint; 3], block: [c_uint; 3], shared_bytes: c_uint) -> Outcome<Self> {
-        context()?;
         let function = state()?.functions.get(function)?;
         let info = function.kernel.info();
         let allowed =
@@ -89,8 +88,8 @@ impl Launch {
     /// `params` and `extra` are as `cuLaunchKernel` takes them.
     pub(crate) unsafe fn work(self, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Work> {
         // SAFETY: as the caller promises.
-        let args = unsafe { arguments(self.function.kernel.info(), params, extra)? };
-        Ok(Work::Launch { function: self.function, config: self.config, args })
+        let params = Arc::new(unsafe { arguments(self.function.kernel.info(), params, extra)? });
+        Ok(Work::Launch { function: self.function, config: self.config, params })
     }
 }
 

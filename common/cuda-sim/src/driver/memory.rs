@@ -4,32 +4,35 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use ptx_sim::DevicePtr;
 
-use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer, memory_type};
-use crate::api::{exported, put, put_if_wanted};
+use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
+use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::{Wanted, When, finish, submit};
-use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, locked, refused, state};
+use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, context_of, locked, refused, state};
 use crate::work::{Place, Work};
 
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
-    context()?;
+    if bytes == 0 { Err(Code::INVALID_VALUE) } else { allocate_in(0, bytes) }
+}
+
+/// Memory that is allocated when the work of a stream comes to it: none for no bytes, as a pool has it.
+pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
+    context_of(stream)?;
     if bytes == 0 {
-        return Err(Code::INVALID_VALUE);
+        return Ok(0);
     }
     let label = format!("allocation of {bytes} bytes");
     let allocated = state()?.device.alloc(bytes as u64, &label).map_err(|error| refused(&error))?;
+    if state()?.capture(stream)?.is_some() {
+        keep_for_graph(allocated.0)?;
+        submit(stream, Work::Allocate { pointer: allocated.0, bytes })?;
+    }
     Ok(allocated.0)
 }
 
-/// Memory of a graph: its address is fixed from now on, and all launches use the same bytes.
-pub(crate) fn allocate_for_graph(bytes: usize) -> Outcome<Pointer> {
-    let allocated = allocate(bytes)?;
-    locked(&state()?.graph_memory).insert(allocated);
-    Ok(allocated)
-}
-
-/// Memory that is allocated when the work of a stream comes to it.
-pub(crate) fn allocate_in(stream: Handle, bytes: usize) -> Outcome<Pointer> {
-    if state()?.capture(stream)?.is_some() { allocate_for_graph(bytes) } else { allocate(bytes) }
+/// Keeps memory for a graph: its address is fixed from now on, and all launches use the same bytes.
+pub(crate) fn keep_for_graph(pointer: Pointer) -> Outcome {
+    locked(&state()?.graph_memory).insert(pointer);
+    Ok(())
 }
 
 /// Frees memory of the device, or managed memory, once all work is done.
@@ -88,82 +91,59 @@ fn device_pointer(pointer: *mut c_void) -> Outcome<Pointer> {
     state()?.host_memory(pointer as Pointer).map(|_| pointer as Pointer).ok_or(Code::INVALID_VALUE)
 }
 
-/// A side of a two- or three-dimensional copy, at its first byte.
-fn side(side: &CopySide) -> Outcome<Place> {
-    let place = match side.memory_type {
-        memory_type::HOST => Place::host(side.host),
-        memory_type::DEVICE => Place::Device(side.device),
-        memory_type::UNIFIED => Place::of(side.device),
-        _ => return Err(Code::NOT_SUPPORTED), // arrays
-    };
-    Ok(place.offset(side.x_bytes + side.y * side.pitch + side.z * side.pitch * side.height))
-}
-
-/// The copies of a three-dimensional copy, one for each plane.
-pub(crate) fn planes(copy: &Copy3d) -> Outcome<Vec<Work>> {
-    let Copy3d { from, to, width_bytes, height, depth } = copy;
-    let (from_start, to_start) = (side(from)?, side(to)?);
-    let pitch = |side: &CopySide| if side.pitch == 0 { *width_bytes } else { side.pitch };
-    let plane = |at: usize| Work::Copy {
-        to: to_start.offset(at * pitch(to) * to.height),
-        from: from_start.offset(at * pitch(from) * from.height),
-        bytes: *width_bytes,
-        rows: *height,
-        to_pitch: pitch(to),
-        from_pitch: pitch(from),
-    };
-    Ok((0..*depth).map(plane).collect())
-}
-
-/// `CUDA_MEMCPY2D`.
-#[repr(C)]
-pub(crate) struct Copy2d {
-    from: Side2d,
-    to: Side2d,
-    width_bytes: usize,
-    height: usize,
-}
-
-/// One side of a [`Copy2d`].
-#[repr(C)]
-struct Side2d {
-    x_bytes: usize,
-    y: usize,
-    memory_type: c_uint,
-    host: *mut c_void,
-    device: Pointer,
-    array: Handle,
-    pitch: usize,
-}
-
 /// # Safety
 /// `copy` is null or valid.
 unsafe fn copy_2d(copy: *const Copy2d, when: impl Into<When>) -> Outcome {
     // SAFETY: as the caller promises.
-    let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-    let place = |side: &Side2d| {
-        let place = match side.memory_type {
-            memory_type::HOST => Place::host(side.host),
-            memory_type::DEVICE => Place::Device(side.device),
-            memory_type::UNIFIED => Place::of(side.device),
-            _ => return Err(Code::NOT_SUPPORTED), // arrays
-        };
-        Ok(place.offset(side.x_bytes + side.y * side.pitch))
-    };
-    let pitch = |side: &Side2d| if side.pitch == 0 { copy.width_bytes } else { side.pitch };
-    let work = Work::Copy {
-        to: place(&copy.to)?,
-        from: place(&copy.from)?,
-        bytes: copy.width_bytes,
-        rows: copy.height,
-        to_pitch: pitch(&copy.to),
-        from_pitch: pitch(&copy.from),
-    };
-    submit(when, work)
+    submit(when, Copy3d::from(unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?).work()?)
+}
+
+/// The work of a copy.
+///
+/// # Safety
+/// `copy` is null or valid.
+pub(crate) unsafe fn copy_3d(copy: *const Copy3d) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?.work()
 }
 
 fn copy(to: Place, from: Place, bytes: usize, when: impl Into<When>) -> Outcome {
     submit(when, Work::copy(to, from, bytes))
+}
+
+/// Several copies between addresses of the unified space.
+///
+/// # Safety
+/// The lists have `count` values.
+unsafe fn copy_all(
+    to: *const Pointer,
+    from: *const Pointer,
+    bytes: *const usize,
+    count: usize,
+    stream: Handle,
+) -> Outcome {
+    // SAFETY: as the caller promises.
+    let (to, from, bytes) = unsafe { (slice(to, count)?, slice(from, count)?, slice(bytes, count)?) };
+    (0..count).try_for_each(|at| copy(Place::of(to[at]), Place::of(from[at]), bytes[at], stream))
+}
+
+/// What a program has advised for managed memory: nothing, as advice has no effect. `CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY` is 1;
+/// others are places.
+///
+/// # Safety
+/// `value` has `bytes` bytes.
+unsafe fn range_attribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer) -> Outcome {
+    const READ_MOSTLY: c_int = 1;
+    const NO_DEVICE: c_int = -2;
+    context()?;
+    let managed = state()?.host_memory(pointer).is_some_and(|(_, found)| found.kind == HostMemoryKind::Managed);
+    if !managed || value.is_null() || bytes == 0 || !bytes.is_multiple_of(4) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let answer = if attribute == READ_MOSTLY { 0 } else { NO_DEVICE };
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts_mut(value.cast::<c_int>(), bytes / 4).fill(answer) };
+    Ok(())
 }
 
 fn fill(target: Pointer, value: u32, element_bytes: usize, count: usize, stream: Handle) -> Outcome {
@@ -225,8 +205,7 @@ exported! {
     }
 
     fn cuMemFreeAsync(pointer: Pointer, stream: Handle) {
-        context()?;
-        if state()?.capture(stream)?.is_some() { submit(stream, Work::Sequence(Vec::new())) } else { submit(stream, Work::Free(pointer)) }
+        submit(stream, Work::Free(pointer))
     }
 
     fn cuMemGetAddressRange_v2(base: *mut Pointer, bytes: *mut usize, pointer: Pointer) {
@@ -271,7 +250,7 @@ exported! {
         unsafe { put(flags, found.flags) }
     }
 
-    fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) {
+    fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) also cuMemHostRegister {
         // SAFETY: as the caller promises.
         unsafe { register(pointer, bytes, flags) }
     }
@@ -306,8 +285,65 @@ exported! {
         context().map(|_| ())
     }
 
-    fn cuMemPrefetchAsync_v2(_pointer: Pointer, _bytes: usize, _location: u64, _flags: c_uint, _stream: Handle) {
+    fn cuMemAdvise(_pointer: Pointer, _bytes: usize, _advice: c_int, _device: c_int) {
         context().map(|_| ())
+    }
+
+    fn cuMemPrefetchAsync(_pointer: Pointer, _bytes: usize, _device: c_int, stream: Handle) {
+        context_of(stream).map(|_| ())
+    }
+
+    fn cuMemPrefetchAsync_v2(_pointer: Pointer, _bytes: usize, _location: u64, _flags: c_uint, stream: Handle) {
+        context_of(stream).map(|_| ())
+    }
+
+    fn cuMemRangeGetAttribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer, _length: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { range_attribute(value, bytes, attribute, pointer) }
+    }
+
+    fn cuMemRangeGetAttributes(
+        values: *const *mut c_void,
+        bytes: *const usize,
+        attributes: *const c_int,
+        count: usize,
+        pointer: Pointer,
+        _length: usize,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let (values, bytes, attributes) = (slice(values, count)?, slice(bytes, count)?, slice(attributes, count)?);
+            (0..count).try_for_each(|at| range_attribute(values[at], bytes[at], attributes[at], pointer))
+        }
+    }
+
+    fn cuMemcpyBatchAsync_v2(
+        to: *const Pointer,
+        from: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        _attributes: *const c_void,
+        _indices: *const usize,
+        _attribute_count: usize,
+        stream: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_all(to, from, bytes, count, stream) }
+    }
+
+    fn cuMemcpyBatchAsync(
+        to: *const Pointer,
+        from: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        _attributes: *const c_void,
+        _indices: *const usize,
+        _attribute_count: usize,
+        _failed: *mut usize,
+        stream: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_all(to, from, bytes, count, stream) }
     }
 
     fn cuMemcpy(to: Pointer, from: Pointer, bytes: usize) {
@@ -374,14 +410,12 @@ exported! {
 
     fn cuMemcpy3D_v2(copy: *const Copy3d) {
         // SAFETY: as the caller promises.
-        let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-        planes(copy)?.into_iter().try_for_each(|plane| submit(When::Now, plane))
+        submit(When::Now, unsafe { copy_3d(copy)? })
     }
 
     fn cuMemcpy3DAsync_v2(copy: *const Copy3d, stream: Handle) {
         // SAFETY: as the caller promises.
-        let copy = unsafe { copy.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-        planes(copy)?.into_iter().try_for_each(|plane| submit(stream, plane))
+        submit(stream, unsafe { copy_3d(copy)? })
     }
 
     fn cuMemsetD8_v2(target: Pointer, value: u8, count: usize) {

@@ -1,5 +1,6 @@
 //! The functions, by the chapters of the driver API's manual.
 
+pub(crate) mod array;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod error;
@@ -22,6 +23,7 @@ pub(crate) fn find(name: &str) -> Option<Address> {
     // The newest version of this one has another name.
     let name = if name == "cuGraphInstantiate" { "cuGraphInstantiateWithFlags" } else { name };
     let chapters = [
+        array::FUNCTIONS,
         context::FUNCTIONS,
         device::FUNCTIONS,
         error::FUNCTIONS,
@@ -35,11 +37,11 @@ pub(crate) fn find(name: &str) -> Option<Address> {
         pool::FUNCTIONS,
         stream::FUNCTIONS,
         tensor_map::FUNCTIONS,
-        unsupported::FUNCTIONS,
     ];
-    let newest = chapters.iter().copied().flatten().filter(|(known, _)| {
+    let is_it = |(known, _): &&(&str, Address)| {
         let version = known.strip_prefix(name).and_then(|rest| rest.strip_prefix("_v"));
         *known == name || version.is_some_and(|version| version.parse::<u32>().is_ok())
-    });
-    newest.max_by_key(|(known, _)| *known).map(|(_, address)| *address)
+    };
+    let newest = chapters.iter().copied().flatten().filter(is_it).max_by_key(|(known, _)| *known);
+    newest.or_else(|| unsupported::FUNCTIONS.iter().find(is_it)).map(|(_, address)| *address)
 }

@@ -18,10 +18,26 @@ use crate::work::Function;
 /// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
 pub(crate) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
 
+/// A function of `libcudadevrt.a`, for kernels that declare it: the handle of a graph's condition is the address of its value.
+const SET_CONDITIONAL: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value) {
+    .reg .b64 %handle;
+    .reg .b32 %value;
+    ld.param.u64 %handle, [handle];
+    ld.param.u32 %value, [value];
+    st.global.u32 [%handle], %value;
+    ret;
+}";
+
 /// Loads a module, with the reason of a failure in `log` too.
 fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
     let state = state()?;
-    let texts: Vec<_> = texts.iter().map(|text| (text.as_ref(), "PTX of the program")).collect();
+    let device_runtime = texts.iter().any(|text| text.contains("cudaGraphSetConditional")).then_some(SET_CONDITIONAL);
+    let texts = texts.iter().map(|text| (text.as_ref(), "PTX of the program"));
+    let texts: Vec<_> = texts.chain(device_runtime.map(|text| (text, "device runtime"))).collect();
     let linked = ptx_sim::Module::link_within(&texts, ptx_sim::LoadLimits::default());
     let loaded = linked.and_then(|module| state.device.load(&module));
     match loaded {
@@ -38,6 +54,13 @@ fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> 
             Err(tell_load_error(&error))
         }
     }
+}
+
+/// Loads a module for another context.
+pub(crate) fn load_again(module: Handle) -> Outcome<Handle> {
+    let state = state()?;
+    let loaded = state.modules.get(module)?.loaded.again().map_err(|error| tell_load_error(&error))?;
+    Ok(state.modules.add(Module { loaded, functions: Mutex::default() }))
 }
 
 /// Loads an image in memory.

@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::abi::{Code, Handle, Outcome};
-use crate::api::{exported, put, put_if_wanted};
-use crate::queue::{Wanted, finish, wait_for};
-use crate::state::{self, Capture, Graph, Stream, context, locked, state};
+use crate::api::{exported, put, put_if_wanted, slice};
+use crate::graph::{Capture, Captured, Graph};
+use crate::queue::{Wanted, finish, submit, wait_for};
+use crate::state::{self, Stream, context, context_of, locked, state};
+use crate::work::Work;
 
 /// `CUstreamCaptureStatus`.
 const NOT_CAPTURING: c_int = 0;
@@ -21,17 +23,16 @@ fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
 
 /// Waits for the work of a stream so far.
 fn wait(stream: Handle) -> Outcome {
-    context()?;
-    state()?.stream(stream)?;
+    context_of(stream)?;
     finish(Wanted::Stream(stream))?;
-    context().map(|_| ())
+    context_of(stream).map(|_| ())
 }
 
 fn status(stream: Handle) -> Outcome<c_int> {
     Ok(if state()?.capture(stream)?.is_some() { CAPTURING } else { NOT_CAPTURING })
 }
 
-/// Tells whether a stream is captured, and into which graph. The work that the next comes after is not told: it comes after all.
+/// Tells whether a stream is captured, into which graph, and after which nodes its next work comes.
 ///
 /// # Safety
 /// The places are the caller's of `cuStreamGetCaptureInfo`.
@@ -43,16 +44,44 @@ unsafe fn capture_info(
     dependencies: *mut *const Handle,
     count: *mut usize,
 ) -> Outcome {
-    let found = state()?.capture(stream)?.map_or(0, |capture| capture.graph);
-    // SAFETY: as the caller promises.
+    let stream = state()?.stream(stream)?;
+    let captured = stream.as_ref().map(|stream| locked(&stream.capture));
+    let captured = captured.as_ref().and_then(|captured| captured.as_ref()).filter(|captured| captured.is_going_on());
+    let found = captured.map_or(0, |captured| captured.capture.graph);
+    // SAFETY: as the caller promises. The list stays as it is until the stream records the next work.
     unsafe {
         put(capturing, if found == 0 { NOT_CAPTURING } else { CAPTURING })?;
         put_if_wanted(id, found as u64);
         put_if_wanted(graph, found);
-        put_if_wanted(dependencies, std::ptr::null());
-        put_if_wanted(count, 0);
+        put_if_wanted(dependencies, captured.map_or(std::ptr::null(), |captured| captured.after.as_ptr()));
+        put_if_wanted(count, captured.map_or(0, |captured| captured.after.len()));
     }
     Ok(())
+}
+
+/// Begins to record the work of a stream in a graph, after these nodes.
+fn capture(stream: Handle, graph: Handle, after: &[Handle]) -> Outcome {
+    let state = state()?;
+    if state.capture(stream)?.is_some() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let capture = Arc::new(Capture { graph, ..Capture::default() });
+    state.set_capture(stream, Captured { capture, after: after.to_vec() })
+}
+
+/// Adds nodes to those that a stream's next work comes after, or puts them in their place.
+///
+/// # Safety
+/// `nodes` has `count` handles.
+unsafe fn come_after(stream: Handle, nodes: *mut Handle, count: usize, flags: c_uint) -> Outcome {
+    const SET: c_uint = 1;
+    let state = state()?;
+    let Captured { capture, after } = state.capture(stream)?.ok_or(Code::ILLEGAL_STATE)?;
+    // SAFETY: as the caller promises.
+    let nodes = unsafe { slice(nodes.cast_const(), count)? };
+    let mut after = if flags & SET != 0 { Vec::new() } else { after };
+    after.extend(nodes);
+    state.set_capture(stream, Captured { capture, after })
 }
 
 exported! {
@@ -66,7 +95,7 @@ exported! {
         unsafe { put(stream, create(flags, priority.clamp(-5, 0))?) }
     }
 
-    fn cuStreamDestroy_v2(stream: Handle) {
+    fn cuStreamDestroy_v2(stream: Handle) also cuStreamDestroy {
         finish(Wanted::Stream(stream))?;
         state()?.streams.remove(stream).map(|_| ())
     }
@@ -79,18 +108,20 @@ exported! {
         wait(stream)
     }
 
-    fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
-        context()?;
+    fn cuStreamWaitEvent(stream: Handle, handle: Handle, flags: c_uint) {
+        const EXTERNAL: c_uint = 1;
+        context_of(stream)?;
         let state = state()?;
-        let event = state.events.get(event)?;
-        let capture = locked(&event.capture).clone().filter(|capture| !capture.ended.load(Ordering::Relaxed));
-        if let Some(capture) = capture {
-            let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
-            *locked(&stream.capture) = Some(capture);
-            return Ok(());
+        let event = state.events.get(handle)?;
+        let own = state.capture(stream)?;
+        if own.is_some() && flags & EXTERNAL != 0 {
+            return submit(stream, Work::Wait(handle, event));
         }
-        let item = *locked(&event.item);
-        item.map_or(Ok(()), |item| wait_for(item, stream))
+        let of_event = locked(&event.capture).clone().filter(Captured::is_going_on);
+        let Some(Captured { capture, mut after }) = of_event else { return wait_for(&event, stream) };
+        let known = own.map_or(Vec::new(), |own| own.after);
+        after.extend(known.into_iter().filter(|node| !after.contains(node)).collect::<Vec<_>>());
+        state.set_capture(stream, Captured { capture, after })
     }
 
     fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
@@ -110,6 +141,27 @@ exported! {
         let own = stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)?;
         // SAFETY: a place of the caller's.
         unsafe { put(context, own) }
+    }
+
+    fn cuStreamGetId(stream: Handle, id: *mut u64) {
+        state()?.stream(stream)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, stream as u64) }
+    }
+
+    fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, context_of(stream)?.ordinal) }
+    }
+
+    // Attributes of streams are hints, which change no result.
+    fn cuStreamCopyAttributes(to: Handle, from: Handle) {
+        state()?.stream(to)?;
+        state()?.stream(from).map(|_| ())
+    }
+
+    fn cuStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) {
+        state()?.stream(stream).map(|_| ())
     }
 
     fn cuStreamAddCallback(
@@ -132,21 +184,44 @@ exported! {
     }
 
     fn cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) {
-        let state = state()?;
-        if state.capture(stream)?.is_some() {
-            return Err(Code::INVALID_VALUE);
-        }
-        let stream = state.stream(stream)?.ok_or(Code::STREAM_CAPTURE_UNSUPPORTED)?;
-        *locked(&stream.capture) = Some(Arc::new(Capture { graph: state.graphs.add(Graph::default()), ..Capture::default() }));
-        Ok(())
+        capture(stream, state()?.graphs.add(Graph::default()), &[])
+    }
+
+    fn cuStreamBeginCaptureToGraph(
+        stream: Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        _edges: *const c_void,
+        count: usize,
+        _mode: c_int,
+    ) {
+        state()?.graphs.get(graph)?;
+        // SAFETY: as the caller promises.
+        capture(stream, graph, unsafe { slice(dependencies, count)? })
     }
 
     fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
-        let state = state()?;
-        let capture = state.capture(stream)?.ok_or(Code::INVALID_VALUE)?;
+        let Captured { capture, .. } = state()?.capture(stream)?.ok_or(Code::INVALID_VALUE)?;
         capture.ended.store(true, Ordering::Relaxed);
-        // SAFETY: a place of the caller's.
-        unsafe { put(graph, capture.graph) }
+        // SAFETY: null or a place of the caller's.
+        unsafe { put_if_wanted(graph, capture.graph) };
+        Ok(())
+    }
+
+    fn cuStreamUpdateCaptureDependencies(stream: Handle, nodes: *mut Handle, count: usize, flags: c_uint) {
+        // SAFETY: as the caller promises.
+        unsafe { come_after(stream, nodes, count, flags) }
+    }
+
+    fn cuStreamUpdateCaptureDependencies_v2(
+        stream: Handle,
+        nodes: *mut Handle,
+        _edges: *const c_void,
+        count: usize,
+        flags: c_uint,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { come_after(stream, nodes, count, flags) }
     }
 
     fn cuStreamIsCapturing(stream: Handle, capturing: *mut c_int) {

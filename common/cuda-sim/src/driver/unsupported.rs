@@ -2,51 +2,211 @@
 //! says `CUDA_ERROR_NOT_SUPPORTED`.
 
 crate::api::unsupported! {
-    cuArray3DCreate_v2
-    cuArray3DGetDescriptor_v2
-    cuArrayCreate_v2
-    cuArrayDestroy
-    cuArrayGetDescriptor_v2
+    cuArrayGetMemoryRequirements
+    cuArrayGetPlane
+    cuArrayGetSparseProperties
+    cuCoredumpGetAttribute
+    cuCoredumpGetAttributeGlobal
+    cuCoredumpSetAttribute
+    cuCoredumpSetAttributeGlobal
     cuCtxAttach
+    cuCtxCreate_v3
+    cuCtxFromGreenCtx
+    cuCtxGetDevice_v2
+    cuCtxGetDevResource
+    cuCtxGetExecAffinity
+    cuCtxGetId
+    cuCtxRecordEvent
+    cuCtxResetPersistingL2Cache
+    cuCtxSynchronize_v2
+    cuCtxWaitEvent
     cuDestroyExternalMemory
+    cuDestroyExternalSemaphore
     cuDeviceGetByPCIBusId
+    cuDeviceGetDevResource
+    cuDeviceGetExecAffinitySupport
+    cuDeviceGetHostAtomicCapabilities
+    cuDeviceGetLuid
+    cuDeviceGetP2PAtomicCapabilities
+    cuDeviceGetProperties
+    cuDeviceGetTexture1DLinearMaxWidth
+    cuDeviceRegisterAsyncNotification
+    cuDeviceUnregisterAsyncNotification
+    cuDevResourceGenerateDesc
+    cuDevSmResourceSplit
+    cuDevSmResourceSplitByCount
     cuExternalMemoryGetMappedBuffer
+    cuExternalMemoryGetMappedMipmappedArray
+    cuFlushGPUDirectRDMAWrites
+    cuFuncGetName
+    cuFuncGetParamInfo
+    cuFuncIsLoaded
+    cuFuncLoad
+    cuFuncSetSharedMemConfig
+    cuGraphAddBatchMemOpNode
+    cuGraphAddExternalSemaphoresSignalNode
+    cuGraphAddExternalSemaphoresWaitNode
+    cuGraphBatchMemOpNodeGetParams
+    cuGraphBatchMemOpNodeSetParams
+    cuGraphDebugDotPrint
+    cuGraphExecBatchMemOpNodeSetParams
+    cuGraphExecExternalSemaphoresSignalNodeSetParams
+    cuGraphExecExternalSemaphoresWaitNodeSetParams
+    cuGraphExecGetId
+    cuGraphExecUpdate
+    cuGraphExternalSemaphoresSignalNodeGetParams
+    cuGraphExternalSemaphoresSignalNodeSetParams
+    cuGraphExternalSemaphoresWaitNodeGetParams
+    cuGraphExternalSemaphoresWaitNodeSetParams
+    cuGraphGetEdges
+    cuGraphGetId
+    cuGraphicsMapResources
+    cuGraphicsResourceGetMappedMipmappedArray
+    cuGraphicsResourceGetMappedPointer_v2
+    cuGraphicsResourceSetMapFlags_v2
+    cuGraphicsSubResourceGetMappedArray
+    cuGraphicsUnmapResources
+    cuGraphicsUnregisterResource
+    cuGraphNodeGetContainingGraph
+    cuGraphNodeGetDependencies
+    cuGraphNodeGetDependentNodes
+    cuGraphNodeGetLocalId
+    cuGraphNodeGetToolsId
+    cuGraphRemoveDependencies
+    cuGreenCtxCreate
+    cuGreenCtxDestroy
+    cuGreenCtxGetDevResource
+    cuGreenCtxGetId
+    cuGreenCtxRecordEvent
+    cuGreenCtxStreamCreate
+    cuGreenCtxWaitEvent
     cuImportExternalMemory
+    cuImportExternalSemaphore
     cuIpcCloseMemHandle
     cuIpcGetEventHandle
     cuIpcGetMemHandle
     cuIpcOpenEventHandle
+    cuIpcOpenMemHandle
     cuIpcOpenMemHandle_v2
+    cuKernelGetLibrary
+    cuKernelGetName
+    cuKernelGetParamInfo
+    cuLaunchCooperativeKernelMultiDevice
+    cuLibraryEnumerateKernels
+    cuLibraryGetKernelCount
+    cuLibraryGetManaged
+    cuLibraryGetUnifiedFunction
+    cuLibraryLoadFromFile
+    cuLogsCurrent
+    cuLogsDumpToFile
+    cuLogsDumpToMemory
+    cuLogsRegisterCallback
+    cuLogsUnregisterCallback
+    cuMemAddressFree
+    cuMemAddressReserve
+    cuMemBatchDecompressAsync
+    cuMemcpy3DBatchAsync
+    cuMemcpy3DBatchAsync_v2
     cuMemcpy3DPeer
     cuMemcpy3DPeerAsync
-    cuMemcpyAtoA_v2
-    cuMemcpyAtoD_v2
-    cuMemcpyAtoH_v2
-    cuMemcpyDtoA_v2
-    cuMemcpyHtoA_v2
+    cuMemCreate
+    cuMemDiscardAndPrefetchBatchAsync
+    cuMemDiscardBatchAsync
+    cuMemExportToShareableHandle
+    cuMemGetAccess
+    cuMemGetAllocationGranularity
+    cuMemGetAllocationPropertiesFromHandle
+    cuMemGetDefaultMemPool
+    cuMemGetHandleForAddressRange
+    cuMemGetMemPool
+    cuMemImportFromShareableHandle
+    cuMemMap
+    cuMemMapArrayAsync
+    cuMemPoolExportPointer
+    cuMemPoolExportToShareableHandle
+    cuMemPoolImportFromShareableHandle
+    cuMemPoolImportPointer
+    cuMemPrefetchBatchAsync
+    cuMemRelease
+    cuMemRetainAllocationHandle
+    cuMemSetAccess
+    cuMemSetMemPool
+    cuMemUnmap
+    cuMipmappedArrayCreate
+    cuMipmappedArrayDestroy
+    cuMipmappedArrayGetLevel
+    cuMipmappedArrayGetMemoryRequirements
+    cuMipmappedArrayGetSparseProperties
+    cuModuleEnumerateFunctions
+    cuModuleGetFunctionCount
     cuModuleGetSurfRef
     cuModuleGetTexRef
+    cuMulticastAddDevice
+    cuMulticastBindAddr
+    cuMulticastBindAddr_v2
+    cuMulticastBindMem
+    cuMulticastBindMem_v2
+    cuMulticastCreate
+    cuMulticastGetGranularity
+    cuMulticastUnbind
+    cuOccupancyAvailableDynamicSMemPerBlock
+    cuOccupancyMaxActiveClusters
+    cuOccupancyMaxPotentialClusterSize
     cuParamSetTexRef
+    cuPointerGetAttributes
+    cuPointerSetAttribute
     cuProfilerInitialize
-    cuSurfObjectCreate
-    cuSurfObjectDestroy
+    cuSignalExternalSemaphoresAsync
+    cuStreamBatchMemOp
+    cuStreamBatchMemOp_v2
+    cuStreamGetAttribute
+    cuStreamGetCaptureInfo
+    cuStreamGetCtx_v2
+    cuStreamGetDevResource
+    cuStreamGetGreenCtx
+    cuStreamWaitValue32
+    cuStreamWaitValue32_v2
+    cuStreamWaitValue64
+    cuStreamWaitValue64_v2
+    cuStreamWriteValue32
+    cuStreamWriteValue32_v2
+    cuStreamWriteValue64
+    cuStreamWriteValue64_v2
+    cuSurfObjectGetResourceDesc
     cuSurfRefGetArray
     cuSurfRefSetArray
-    cuTexObjectCreate
-    cuTexObjectDestroy
+    cuTensorMapEncodeIm2colWide
+    cuTensorMapReplaceAddress
+    cuTexObjectGetResourceDesc
+    cuTexObjectGetResourceViewDesc
+    cuTexObjectGetTextureDesc
     cuTexRefCreate
     cuTexRefDestroy
-    cuTexRefGetAddressMode
     cuTexRefGetAddress_v2
+    cuTexRefGetAddressMode
     cuTexRefGetArray
+    cuTexRefGetBorderColor
     cuTexRefGetFilterMode
     cuTexRefGetFlags
     cuTexRefGetFormat
+    cuTexRefGetMaxAnisotropy
+    cuTexRefGetMipmapFilterMode
+    cuTexRefGetMipmapLevelBias
+    cuTexRefGetMipmapLevelClamp
+    cuTexRefGetMipmappedArray
+    cuTexRefSetAddress2D_v2
     cuTexRefSetAddress2D_v3
-    cuTexRefSetAddressMode
     cuTexRefSetAddress_v2
+    cuTexRefSetAddressMode
     cuTexRefSetArray
+    cuTexRefSetBorderColor
     cuTexRefSetFilterMode
     cuTexRefSetFlags
     cuTexRefSetFormat
+    cuTexRefSetMaxAnisotropy
+    cuTexRefSetMipmapFilterMode
+    cuTexRefSetMipmapLevelBias
+    cuTexRefSetMipmapLevelClamp
+    cuTexRefSetMipmappedArray
+    cuWaitExternalSemaphoresAsync
 }

@@ -2,16 +2,17 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use ptx_sim::{AddressMode, ChannelKind, Filter, Sampling, TexelFormat};
+use ptx_sim::{ChannelKind, Sampling, TexelFormat};
 
-use super::memory::{Extent, kind, sides};
+use super::memory::{Extent, sides};
 use super::runtime;
-use crate::abi::{Code, Handle, Outcome, Pointer};
+use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer};
 use crate::api::{put, put_if_wanted};
-use crate::array::{array, destroy_texture, linear_texture, pitched_texture};
+use crate::array::{Resource, address_mode, array, destroy_texture, filter_mode};
+use crate::copy::run;
 use crate::queue::{When, submit};
 use crate::state::{Array, state};
-use crate::work::{Place, Work};
+use crate::work::Work;
 
 /// `cudaChannelFormatDesc`: bits of each channel, and their kind.
 #[derive(Clone, Copy)]
@@ -49,7 +50,7 @@ impl ChannelFormat {
 
 /// `cudaResourceDesc`: the type, then an array's handle or a description of memory.
 #[repr(C)]
-struct Resource {
+struct ResourceParams {
     resource_type: c_int,
     /// Array, or address of memory.
     target: u64,
@@ -58,10 +59,11 @@ struct Resource {
     size: [usize; 3],
 }
 
-/// `cudaResourceType`
-const ARRAY: c_int = 0;
-const LINEAR: c_int = 2;
-const PITCHED: c_int = 3;
+impl ResourceParams {
+    fn described(&self) -> Outcome<Resource> {
+        Resource::new(self.resource_type, self.target, || self.format.texel(), self.size)
+    }
+}
 
 /// `cudaTextureDesc`, as far as it counts without mipmaps.
 #[repr(C)]
@@ -76,18 +78,12 @@ struct TextureParams {
 
 impl TextureParams {
     fn sampling(&self) -> Outcome<Sampling> {
-        let mode = |mode| match mode {
-            0 => AddressMode::Wrap,
-            2 => AddressMode::Mirror,
-            3 => AddressMode::Border,
-            _ => AddressMode::Clamp,
-        };
         if self.srgb != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
         Ok(Sampling {
-            filter: if self.filter == 0 { Filter::Point } else { Filter::Linear },
-            address: self.address.map(mode),
+            filter: filter_mode(self.filter),
+            address: self.address.map(address_mode),
             normalised_coordinates: self.normalised_coordinates != 0,
             normalised_float: self.read_mode != 0,
             border: self.border,
@@ -105,48 +101,24 @@ unsafe fn create(handle: *mut Handle, format: *const ChannelFormat, size: [usize
     }
 }
 
-/// A byte of an array: offset in its row, and the row.
-type Position = (Handle, usize, usize);
-
-/// A copy of rows between an array and memory. `kind` names the side of the memory.
-fn copy(
-    (handle, x_bytes, y): Position,
-    (memory, pitch): (Pointer, usize),
-    bytes: usize,
-    rows: usize,
-    kind: c_int,
-    to_array: bool,
-) -> Outcome<Work> {
-    let array = array(handle)?;
-    if x_bytes + bytes > array.size[0] * array.texel_bytes() || y + rows > array.rows() * array.size[2].max(1) {
-        return Err(Code::INVALID_VALUE);
-    }
-    let there = array.place(x_bytes, y, 0);
-    let Place::Device(address) = there else { return Err(Code::UNKNOWN) };
-    Ok(if to_array {
-        let (to, from) = sides(address, memory, kind)?;
-        Work::Copy { to, from, bytes, rows, to_pitch: array.pitch, from_pitch: pitch }
-    } else {
-        let (to, from) = sides(memory, address, kind)?;
-        Work::Copy { to, from, bytes, rows, to_pitch: pitch, from_pitch: array.pitch }
-    })
+/// Target and source of a copy to an array, where `kind` names the sides.
+fn to_array((to, x_bytes, y): Position, from: Pointer, pitch: usize, kind: c_int) -> Outcome<(CopySide, CopySide)> {
+    let (_, from) = sides(array(to)?.base, from, kind)?;
+    Ok((CopySide::in_array(to, [x_bytes, y, 0]), CopySide::rows(from, pitch)))
 }
 
-/// A copy of bytes in the order of an array's rows, which begins at the first byte of one.
-fn run(position: Position, memory: Pointer, bytes: usize, kind: c_int, to_array: bool) -> Outcome<Work> {
-    let array = array(position.0)?;
-    let row = array.size[0] * array.texel_bytes();
-    let whole = copy((position.0, 0, position.2), (memory, row), row, bytes / row, kind, to_array)?;
-    if position.1 != 0 {
-        return Err(Code::NOT_SUPPORTED);
-    }
-    let rest = bytes % row;
-    if rest == 0 {
-        return Ok(whole);
-    }
-    let done = bytes - rest;
-    let last = copy((position.0, 0, position.2 + bytes / row), (memory + done as u64, row), rest, 1, kind, to_array)?;
-    Ok(Work::Sequence(vec![whole, last]))
+/// Target and source of a copy from an array.
+fn from_array(to: Pointer, pitch: usize, (from, x_bytes, y): Position, kind: c_int) -> Outcome<(CopySide, CopySide)> {
+    let (to, _) = sides(to, array(from)?.base, kind)?;
+    Ok((CopySide::rows(to, pitch), CopySide::in_array(from, [x_bytes, y, 0])))
+}
+
+/// A place in an array: offset in its row, and the row.
+type Position = (Handle, usize, usize);
+
+/// A copy of rows.
+fn rows((to, from): (CopySide, CopySide), width: usize, height: usize) -> Outcome<Work> {
+    Copy3d::rows(to, from, width, height).work()
 }
 
 #[unsafe(no_mangle)]
@@ -196,7 +168,7 @@ runtime! {
         height: usize,
         kind: c_int,
     ) also cudaMemcpy2DToArray_ptds {
-        submit(When::Now, copy((to, x_bytes, y), (from, pitch), width, height, kind, true)?)
+        submit(When::Now, rows(to_array((to, x_bytes, y), from, pitch, kind)?, width, height)?)
     }
 
     fn cudaMemcpy2DToArrayAsync(
@@ -210,7 +182,7 @@ runtime! {
         kind: c_int,
         stream: Handle,
     ) also cudaMemcpy2DToArrayAsync_ptsz {
-        submit(stream, copy((to, x_bytes, y), (from, pitch), width, height, kind, true)?)
+        submit(stream, rows(to_array((to, x_bytes, y), from, pitch, kind)?, width, height)?)
     }
 
     fn cudaMemcpy2DFromArray(
@@ -223,7 +195,7 @@ runtime! {
         height: usize,
         kind: c_int,
     ) also cudaMemcpy2DFromArray_ptds {
-        submit(When::Now, copy((from, x_bytes, y), (to, pitch), width, height, kind, false)?)
+        submit(When::Now, rows(from_array(to, pitch, (from, x_bytes, y), kind)?, width, height)?)
     }
 
     fn cudaMemcpy2DFromArrayAsync(
@@ -237,17 +209,55 @@ runtime! {
         kind: c_int,
         stream: Handle,
     ) also cudaMemcpy2DFromArrayAsync_ptsz {
-        submit(stream, copy((from, x_bytes, y), (to, pitch), width, height, kind, false)?)
+        submit(stream, rows(from_array(to, pitch, (from, x_bytes, y), kind)?, width, height)?)
     }
 
     fn cudaMemcpyToArray(to: Handle, x_bytes: usize, y: usize, from: Pointer, bytes: usize, kind: c_int)
         also cudaMemcpyToArray_ptds {
-        submit(When::Now, run((to, x_bytes, y), from, bytes, kind, true)?)
+        submit(When::Now, run(to_array((to, x_bytes, y), from, 0, kind)?, bytes)?)
+    }
+
+    fn cudaMemcpyToArrayAsync(
+        to: Handle,
+        x_bytes: usize,
+        y: usize,
+        from: Pointer,
+        bytes: usize,
+        kind: c_int,
+        stream: Handle,
+    ) also cudaMemcpyToArrayAsync_ptsz {
+        submit(stream, run(to_array((to, x_bytes, y), from, 0, kind)?, bytes)?)
     }
 
     fn cudaMemcpyFromArray(to: Pointer, from: Handle, x_bytes: usize, y: usize, bytes: usize, kind: c_int)
         also cudaMemcpyFromArray_ptds {
-        submit(When::Now, run((from, x_bytes, y), to, bytes, kind, false)?)
+        submit(When::Now, run(from_array(to, 0, (from, x_bytes, y), kind)?, bytes)?)
+    }
+
+    fn cudaMemcpyFromArrayAsync(
+        to: Pointer,
+        from: Handle,
+        x_bytes: usize,
+        y: usize,
+        bytes: usize,
+        kind: c_int,
+        stream: Handle,
+    ) also cudaMemcpyFromArrayAsync_ptsz {
+        submit(stream, run(from_array(to, 0, (from, x_bytes, y), kind)?, bytes)?)
+    }
+
+    fn cudaMemcpyArrayToArray(
+        to: Handle,
+        to_x: usize,
+        to_y: usize,
+        from: Handle,
+        from_x: usize,
+        from_y: usize,
+        bytes: usize,
+        _kind: c_int,
+    ) also cudaMemcpyArrayToArray_ptds {
+        let sides = (CopySide::in_array(to, [to_x, to_y, 0]), CopySide::in_array(from, [from_x, from_y, 0]));
+        submit(0, run(sides, bytes)?)
     }
 
     fn cudaMemcpy2DArrayToArray(
@@ -261,15 +271,13 @@ runtime! {
         height: usize,
         _kind: c_int,
     ) also cudaMemcpy2DArrayToArray_ptds {
-        let from = array(from)?;
-        let Place::Device(source) = from.place(from_x, from_y, 0) else { return Err(Code::UNKNOWN) };
-        let on_device = kind::DEVICE_TO_DEVICE;
-        submit(0, copy((to, to_x, to_y), (source, from.pitch), width, height, on_device, true)?)
+        let sides = (CopySide::in_array(to, [to_x, to_y, 0]), CopySide::in_array(from, [from_x, from_y, 0]));
+        submit(0, rows(sides, width, height)?)
     }
 
     fn cudaCreateTextureObject(
         texture: *mut u64,
-        resource: *const Resource,
+        resource: *const ResourceParams,
         params: *const TextureParams,
         view: *const c_void,
     ) {
@@ -277,17 +285,10 @@ runtime! {
         unsafe {
             let resource = resource.as_ref().ok_or(Code::INVALID_VALUE)?;
             let sampling = params.as_ref().ok_or(Code::INVALID_VALUE)?.sampling()?;
-            let created = match resource.resource_type {
-                _ if !view.is_null() => return Err(Code::NOT_SUPPORTED),
-                ARRAY => array(resource.target as Handle)?.texture(sampling)?,
-                LINEAR => {
-                    let format = resource.format.texel()?;
-                    linear_texture(resource.target, resource.size[0] / format.bytes() as usize, format, sampling)?
-                }
-                PITCHED => pitched_texture(resource.target, resource.size, resource.format.texel()?, sampling)?,
-                _ => return Err(Code::NOT_SUPPORTED), // mipmaps
-            };
-            put(texture, created)
+            if !view.is_null() {
+                return Err(Code::NOT_SUPPORTED);
+            }
+            put(texture, resource.described()?.texture(sampling)?)
         }
     }
 
@@ -295,14 +296,10 @@ runtime! {
         destroy_texture(texture)
     }
 
-    fn cudaCreateSurfaceObject(surface: *mut u64, resource: *const Resource) {
+    fn cudaCreateSurfaceObject(surface: *mut u64, resource: *const ResourceParams) {
         // SAFETY: as the caller promises.
         unsafe {
-            let resource = resource.as_ref().ok_or(Code::INVALID_VALUE)?;
-            if resource.resource_type != ARRAY {
-                return Err(Code::INVALID_VALUE);
-            }
-            put(surface, array(resource.target as Handle)?.surface())
+            put(surface, resource.as_ref().ok_or(Code::INVALID_VALUE)?.described()?.surface()?)
         }
     }
 
@@ -313,5 +310,6 @@ runtime! {
 }
 
 // Layouts that programs rely on, by `driver_types.h` on a 64-bit machine.
-const _: () = assert!(std::mem::offset_of!(Resource, size) == 40 && std::mem::offset_of!(Resource, format) == 16);
+const _: () =
+    assert!(std::mem::offset_of!(ResourceParams, size) == 40 && std::mem::offset_of!(ResourceParams, format) == 16);
 const _: () = assert!(std::mem::offset_of!(TextureParams, normalised_coordinates) == 40);

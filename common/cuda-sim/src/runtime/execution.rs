@@ -21,6 +21,12 @@ pub(super) struct Dim3 {
     z: c_uint,
 }
 
+impl From<[c_uint; 3]> for Dim3 {
+    fn from([x, y, z]: [c_uint; 3]) -> Self {
+        Self { x, y, z }
+    }
+}
+
 impl From<Dim3> for [c_uint; 3] {
     fn from(Dim3 { x, y, z }: Dim3) -> Self {
         [x, y, z]

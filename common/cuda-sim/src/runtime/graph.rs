@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::execution::Dim3;
-use super::memory::{Params3d, driver_form, from_symbol, run, to_symbol};
-use super::registration::kernel;
-use super::{runtime, same_as_driver};
+use super::memory::{Params3d, copy_3d, from_symbol, run, to_symbol};
+use super::registration::{kernel, symbol_of};
+use super::{outcome, runtime, same_as_driver};
 use crate::abi::{Code, Handle, KernelNode, MemsetNode, Outcome, Pointer};
+use crate::api::put;
 use crate::driver::graph::*;
 use crate::driver::launch::of_node;
-use crate::driver::memory::allocate_for_graph;
 use crate::work::Work;
 
 /// `cudaKernelNodeParams`
@@ -22,24 +22,6 @@ struct KernelParams {
     shared_bytes: c_uint,
     params: *const *const c_void,
     extra: *const *const c_void,
-}
-
-/// `cudaGraphNodeParams`: a `cudaGraphNodeType`, and the parameters of such a node.
-#[repr(C)]
-struct NodeParams {
-    node_type: c_int,
-    reserved: [c_int; 3],
-    params: [u64; 30],
-}
-
-/// `cudaMemAllocNodeParams`
-#[repr(C)]
-struct AllocationParams {
-    pool: [u64; 11],
-    access: *const c_void,
-    access_count: usize,
-    bytes: usize,
-    pointer: Pointer,
 }
 
 /// The work of a node that launches.
@@ -63,38 +45,13 @@ unsafe fn launch_work(params: *const KernelParams) -> Outcome<Work> {
     unsafe { of_node(&raw const node) }
 }
 
-/// The work of a node that copies.
-///
-/// # Safety
-/// `params` is null or valid.
-unsafe fn copy_work_3d(params: *const Params3d) -> Outcome<Work> {
-    // SAFETY: as the caller promises; then a value of our own.
-    unsafe {
-        let copy = driver_form(params)?;
-        copy_work(&raw const copy)
-    }
-}
-
 /// The work of a node of any type.
 ///
 /// # Safety
 /// `params` is null or valid.
-unsafe fn work_of(params: *const NodeParams) -> Outcome<Work> {
-    // SAFETY: as the caller promises, and by its type.
-    unsafe {
-        let node = params.as_ref().ok_or(Code::INVALID_VALUE)?;
-        let params = node.params.as_ptr();
-        match node.node_type {
-            0 => launch_work(params.cast()),
-            // Flags come before the copy.
-            1 => copy_work_3d(params.add(2).cast()),
-            2 => fill_work(params.cast()),
-            3 => call_work(params.cast()),
-            4 => graph_work(params.cast::<Handle>().read()),
-            5 => Ok(Work::Sequence(Vec::new())),
-            _ => Err(Code::NOT_SUPPORTED),
-        }
-    }
+unsafe fn work_of_runtime(params: *mut NodeParams) -> Outcome<Work> {
+    // SAFETY: as the caller promises.
+    unsafe { work_of(params, |params| launch_work(params.cast()), |params| copy_3d(params.cast())) }
 }
 
 runtime! {
@@ -117,7 +74,7 @@ runtime! {
         params: *const Params3d,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, copy_work_3d(params)?) }
+        unsafe { add(added, graph, dependencies, count, copy_3d(params)?) }
     }
 
     fn cudaGraphAddMemcpyNode1D(
@@ -175,47 +132,21 @@ runtime! {
         unsafe { add(added, graph, dependencies, count, fill_work(params)?) }
     }
 
-    fn cudaGraphAddMemAllocNode(
-        added: *mut Handle,
-        graph: Handle,
-        dependencies: *const Handle,
-        count: usize,
-        params: *mut AllocationParams,
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let params = params.as_mut().ok_or(Code::INVALID_VALUE)?;
-            params.pointer = allocate_for_graph(params.bytes)?;
-            add(added, graph, dependencies, count, Work::Sequence(Vec::new()))
-        }
-    }
-
-    fn cudaGraphAddMemFreeNode(
-        added: *mut Handle,
-        graph: Handle,
-        dependencies: *const Handle,
-        count: usize,
-        _pointer: Pointer,
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, Work::Sequence(Vec::new())) }
-    }
-
     fn cudaGraphAddNode(
         added: *mut Handle,
         graph: Handle,
         dependencies: *const Handle,
         _edges: *const c_void,
         count: usize,
-        params: *const NodeParams,
+        params: *mut NodeParams,
     ) also cudaGraphAddNode_v2 {
         // SAFETY: as the caller promises.
-        unsafe { add(added, graph, dependencies, count, work_of(params)?) }
+        unsafe { add(added, graph, dependencies, count, work_of_runtime(params)?) }
     }
 
-    fn cudaGraphNodeSetParams(node: Handle, params: *const NodeParams) {
+    fn cudaGraphNodeSetParams(node: Handle, params: *mut NodeParams) {
         // SAFETY: as the caller promises.
-        set(node, unsafe { work_of(params)? })
+        set(node, unsafe { work_of_runtime(params)? })
     }
 
     fn cudaGraphKernelNodeSetParams(node: Handle, params: *const KernelParams) {
@@ -225,16 +156,16 @@ runtime! {
 
     fn cudaGraphMemcpyNodeSetParams(node: Handle, params: *const Params3d) {
         // SAFETY: as the caller promises.
-        set(node, unsafe { copy_work_3d(params)? })
+        set(node, unsafe { copy_3d(params)? })
     }
 
     fn cudaGraphMemcpyNodeSetParams1D(node: Handle, to: Pointer, from: Pointer, bytes: usize, kind: c_int) {
         set(node, run(to, from, bytes, kind)?)
     }
 
-    fn cudaGraphExecNodeSetParams(executable: Handle, node: Handle, params: *const NodeParams) {
+    fn cudaGraphExecNodeSetParams(executable: Handle, node: Handle, params: *mut NodeParams) {
         // SAFETY: as the caller promises.
-        set_in(executable, node, unsafe { work_of(params)? })
+        set_in(executable, node, unsafe { work_of_runtime(params)? })
     }
 
     fn cudaGraphExecKernelNodeSetParams(executable: Handle, node: Handle, params: *const KernelParams) {
@@ -244,7 +175,7 @@ runtime! {
 
     fn cudaGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, params: *const Params3d) {
         // SAFETY: as the caller promises.
-        set_in(executable, node, unsafe { copy_work_3d(params)? })
+        set_in(executable, node, unsafe { copy_3d(params)? })
     }
 
     fn cudaGraphExecMemcpyNodeSetParams1D(
@@ -282,6 +213,46 @@ runtime! {
         set_in(executable, node, from_symbol(to, symbol, bytes, offset, kind)?)
     }
 
+    fn cudaGraphMemcpyNodeSetParamsToSymbol(
+        node: Handle,
+        symbol: *const c_void,
+        from: Pointer,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+    ) {
+        set(node, to_symbol(symbol, from, bytes, offset, kind)?)
+    }
+
+    fn cudaGraphMemcpyNodeSetParamsFromSymbol(
+        node: Handle,
+        to: Pointer,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+    ) {
+        set(node, from_symbol(to, symbol, bytes, offset, kind)?)
+    }
+
+    fn cudaGraphKernelNodeGetParams(node: Handle, params: *mut KernelParams) {
+        let KernelNode { function, grid, block, shared_bytes, params: values, extra, .. } = launch_params(node)?;
+        let address = symbol_of(function)?;
+        let (grid, block) = (grid.into(), block.into());
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, KernelParams { address, grid, block, shared_bytes, params: values, extra }) }
+    }
+
+    fn cudaGraphMemcpyNodeGetParams(node: Handle, params: *mut Params3d) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, Params3d::of(&copy_params(node)?)?) }
+    }
+
+    fn cudaGraphConditionalHandleCreate(condition: *mut Pointer, graph: Handle, default: c_uint, flags: c_uint) {
+        // SAFETY: as the caller promises.
+        outcome(unsafe { cuGraphConditionalHandleCreate(condition, graph, 0, default, flags) })
+    }
+
     fn cudaGraphExecMemsetNodeSetParams(executable: Handle, node: Handle, params: *const MemsetNode) {
         // SAFETY: as the caller promises.
         set_in(executable, node, unsafe { fill_work(params)? })
@@ -309,6 +280,65 @@ same_as_driver! {
         count: usize,
         child: Handle,
     ) = cuGraphAddChildGraphNode;
+    fn cudaGraphDestroyNode(node: Handle) = cuGraphDestroyNode;
+    fn cudaGraphAddEventRecordNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        event: Handle,
+    ) = cuGraphAddEventRecordNode;
+    fn cudaGraphAddEventWaitNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        event: Handle,
+    ) = cuGraphAddEventWaitNode;
+    fn cudaGraphAddMemAllocNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        params: *mut AllocationParams,
+    ) = cuGraphAddMemAllocNode;
+    fn cudaGraphAddMemFreeNode(
+        added: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        pointer: Pointer,
+    ) = cuGraphAddMemFreeNode;
+    fn cudaGraphKernelNodeGetAttribute(node: Handle, id: c_int, value: *mut [u32; 16]) = cuGraphKernelNodeGetAttribute;
+    fn cudaGraphKernelNodeSetAttribute(node: Handle, id: c_int, value: *const [u32; 16]) =
+        cuGraphKernelNodeSetAttribute;
+    fn cudaGraphKernelNodeCopyAttributes(to: Handle, from: Handle) = cuGraphKernelNodeCopyAttributes;
+    fn cudaGraphMemsetNodeGetParams(node: Handle, params: *mut MemsetNode) = cuGraphMemsetNodeGetParams;
+    fn cudaGraphHostNodeGetParams(node: Handle, params: *mut HostNode) = cuGraphHostNodeGetParams;
+    fn cudaGraphChildGraphNodeGetGraph(node: Handle, graph: *mut Handle) = cuGraphChildGraphNodeGetGraph;
+    fn cudaGraphMemAllocNodeGetParams(node: Handle, params: *mut AllocationParams) = cuGraphMemAllocNodeGetParams;
+    fn cudaGraphMemFreeNodeGetParams(node: Handle, pointer: *mut Pointer) = cuGraphMemFreeNodeGetParams;
+    fn cudaGraphEventRecordNodeGetEvent(node: Handle, event: *mut Handle) = cuGraphEventRecordNodeGetEvent;
+    fn cudaGraphEventWaitNodeGetEvent(node: Handle, event: *mut Handle) = cuGraphEventWaitNodeGetEvent;
+    fn cudaGraphEventRecordNodeSetEvent(node: Handle, event: Handle) = cuGraphEventRecordNodeSetEvent;
+    fn cudaGraphEventWaitNodeSetEvent(node: Handle, event: Handle) = cuGraphEventWaitNodeSetEvent;
+    fn cudaGraphExecEventRecordNodeSetEvent(executable: Handle, node: Handle, event: Handle) =
+        cuGraphExecEventRecordNodeSetEvent;
+    fn cudaGraphExecEventWaitNodeSetEvent(executable: Handle, node: Handle, event: Handle) =
+        cuGraphExecEventWaitNodeSetEvent;
+    fn cudaGraphExecGetFlags(executable: Handle, flags: *mut u64) = cuGraphExecGetFlags;
+    fn cudaUserObjectCreate(
+        object: *mut Handle,
+        data: *mut c_void,
+        destroy: unsafe extern "C" fn(*mut c_void),
+        references: c_uint,
+        flags: c_uint,
+    ) = cuUserObjectCreate;
+    fn cudaUserObjectRetain(object: Handle, count: c_uint) = cuUserObjectRetain;
+    fn cudaUserObjectRelease(object: Handle, count: c_uint) = cuUserObjectRelease;
+    fn cudaGraphRetainUserObject(graph: Handle, object: Handle, count: c_uint, flags: c_uint) =
+        cuGraphRetainUserObject;
+    fn cudaGraphReleaseUserObject(graph: Handle, object: Handle, count: c_uint) = cuGraphReleaseUserObject;
     fn cudaGraphMemsetNodeSetParams(node: Handle, params: *const MemsetNode) = cuGraphMemsetNodeSetParams;
     fn cudaGraphHostNodeSetParams(node: Handle, params: *const HostNode) = cuGraphHostNodeSetParams;
     fn cudaGraphExecHostNodeSetParams(executable: Handle, node: Handle, params: *const HostNode) =
@@ -354,5 +384,4 @@ same_as_driver! {
 }
 
 // Layouts that programs rely on, by `driver_types.h` on a 64-bit machine.
-const _: () = assert!(size_of::<KernelParams>() == 56 && size_of::<NodeParams>() == 256);
-const _: () = assert!(size_of::<AllocationParams>() == 120);
+const _: () = assert!(size_of::<KernelParams>() == 56);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::registration::variable;
 use super::{current_device, outcome, runtime, same_as_driver};
-use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer, memory_type};
+use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer};
 use crate::api::put;
 use crate::array::array;
+use crate::driver::graph::{cuDeviceGetGraphMemAttribute, cuDeviceGraphMemTrim, cuDeviceSetGraphMemAttribute};
 use crate::driver::memory::*;
 use crate::driver::pool::*;
 use crate::queue::{When, submit};
@@ -80,6 +81,42 @@ pub(super) struct Params3d {
     kind: c_int,
 }
 
+impl Params3d {
+    /// The runtime's form of a copy.
+    pub(super) fn of(copy: &Copy3d) -> Outcome<Self> {
+        let arrays =
+            [&copy.from, &copy.to].map(|side| if side.array == 0 { Ok(None) } else { array(side.array).map(Some) });
+        let [from_array, to_array] = arrays;
+        let (from_array, to_array) = (from_array?, to_array?);
+        let texel = |array: &Option<Arc<Array>>| array.as_ref().map_or(1, |array| array.texel_bytes());
+        let side = |side: &CopySide, array: &Option<Arc<Array>>| {
+            let pointer = match side.memory() {
+                Some(Place::Device(address)) => address,
+                Some(Place::Host(host)) => host.0 as Pointer,
+                None => 0,
+            };
+            Side3d {
+                array: side.array,
+                position: Extent { width: side.x_bytes / texel(array), height: side.y, depth: side.z },
+                memory: Pitched { pointer, pitch: side.pitch, width: side.pitch, height: side.height },
+            }
+        };
+        let extent_texel = if from_array.is_some() { texel(&from_array) } else { texel(&to_array) };
+        let on_device = |side: &CopySide| !matches!(side.memory(), Some(Place::Host(_)));
+        Ok(Self {
+            from: side(&copy.from, &from_array),
+            to: side(&copy.to, &to_array),
+            extent: Extent { width: copy.width_bytes / extent_texel, height: copy.height, depth: copy.depth },
+            kind: match (on_device(&copy.from), on_device(&copy.to)) {
+                (false, false) => kind::HOST_TO_HOST,
+                (false, true) => kind::HOST_TO_DEVICE,
+                (true, false) => kind::DEVICE_TO_HOST,
+                (true, true) => kind::DEVICE_TO_DEVICE,
+            },
+        })
+    }
+}
+
 /// `cudaMemcpy3DPeerParms`
 #[repr(C)]
 struct PeerParams3d {
@@ -131,7 +168,7 @@ fn rows(
     if bytes > to_pitch || bytes > from_pitch {
         return Err(Code(12)); // `cudaErrorInvalidPitchValue`
     }
-    Ok(Work::Copy { to, from, bytes, rows, to_pitch, from_pitch })
+    Copy3d::rows(CopySide::rows(to, to_pitch), CopySide::rows(from, from_pitch), bytes, rows).work()
 }
 
 /// The place of `bytes` bytes in a variable.
@@ -172,58 +209,51 @@ pub(super) fn from_symbol(
 pub(super) unsafe fn driver_form(params: *const Params3d) -> Outcome<Copy3d> {
     // SAFETY: as the caller promises.
     let Params3d { from, to, extent, kind } = unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?;
-    let arrays = [from, to].map(|side| (side.array != 0).then(|| array(side.array)).transpose());
-    let [from_array, to_array] = arrays;
-    let (from_array, to_array) = (from_array?, to_array?);
-    // With an array, extents and its positions count texels.
+    let arrays = [to, from].map(|side| if side.array == 0 { Ok(None) } else { array(side.array).map(Some) });
+    let [to_array, from_array] = arrays;
+    let (to_array, from_array) = (to_array?, from_array?);
+    // With an array, extents count texels, and so do positions in it.
     let texel = from_array.as_ref().or(to_array.as_ref()).map_or(1, |array| array.texel_bytes());
-    let start = |side: &Side3d, array: &Option<Arc<Array>>| match array {
-        Some(array) => match array.place(0, 0, 0) {
-            Place::Device(address) => address,
-            Place::Host(_) => 0,
-        },
-        None => side.memory.pointer,
-    };
+    let start =
+        |side: &Side3d, array: &Option<Arc<Array>>| array.as_ref().map_or(side.memory.pointer, |array| array.base);
     let (to_place, from_place) = sides(start(to, &to_array), start(from, &from_array), *kind)?;
-    let side = |side: &Side3d, array: &Option<Arc<Array>>, place: Place| CopySide {
-        x_bytes: side.position.width * array.as_ref().map_or(1, |array| array.texel_bytes()),
-        y: side.position.height,
-        z: side.position.depth,
-        lod: 0,
-        memory_type: if matches!(place, Place::Device(_)) { memory_type::DEVICE } else { memory_type::HOST },
-        host: side.memory.pointer as *mut c_void,
-        device: start(side, array),
-        array: 0,
-        reserved: std::ptr::null_mut(),
-        pitch: array.as_ref().map_or(side.memory.pitch, |array| array.pitch),
-        height: array.as_ref().map_or(side.memory.height, |array| array.rows()),
+    let side = |side: &Side3d, array: &Option<Arc<Array>>, place: Place| {
+        let Extent { width: x, height: y, depth: z } = side.position;
+        match array {
+            Some(array) => CopySide::in_array(side.array, [x * array.texel_bytes(), y, z]),
+            None => {
+                CopySide { x_bytes: x, y, z, height: side.memory.height, ..CopySide::rows(place, side.memory.pitch) }
+            }
+        }
     };
     Ok(Copy3d {
-        from: side(from, &from_array, from_place),
         to: side(to, &to_array, to_place),
+        from: side(from, &from_array, from_place),
         width_bytes: extent.width * texel,
         height: extent.height,
         depth: extent.depth,
     })
 }
 
+/// The work of a three-dimensional copy.
+///
 /// # Safety
 /// `params` is null or valid.
-unsafe fn copy_3d(params: *const Params3d, when: impl Into<When>) -> Outcome {
+pub(super) unsafe fn copy_3d(params: *const Params3d) -> Outcome<Work> {
     // SAFETY: as the caller promises.
-    let planes = planes(&unsafe { driver_form(params)? })?;
-    let when = when.into();
-    planes.into_iter().try_for_each(|plane| submit(when, plane))
+    unsafe { driver_form(params) }?.work()
 }
 
+/// The work of a three-dimensional copy between devices.
+///
 /// # Safety
 /// `params` is null or valid.
-unsafe fn copy_3d_peer(params: *const PeerParams3d, stream: Handle) -> Outcome {
+unsafe fn copy_3d_peer(params: *const PeerParams3d) -> Outcome<Work> {
     // SAFETY: as the caller promises.
     let PeerParams3d { from, to, extent, .. } = unsafe { params.as_ref() }.ok_or(Code::INVALID_VALUE)?;
     let params = Params3d { from: *from, to: *to, extent: *extent, kind: kind::DEVICE_TO_DEVICE };
     // SAFETY: a value of our own.
-    unsafe { copy_3d(&raw const params, stream) }
+    unsafe { copy_3d(&raw const params) }
 }
 
 /// Fills `rows` rows of `width` bytes with a byte.
@@ -316,22 +346,22 @@ runtime! {
 
     fn cudaMemcpy3D(params: *const Params3d) also cudaMemcpy3D_ptds {
         // SAFETY: as the caller promises.
-        unsafe { copy_3d(params, When::Now) }
+        submit(When::Now, unsafe { copy_3d(params)? })
     }
 
     fn cudaMemcpy3DAsync(params: *const Params3d, stream: Handle) also cudaMemcpy3DAsync_ptsz {
         // SAFETY: as the caller promises.
-        unsafe { copy_3d(params, stream) }
+        submit(stream, unsafe { copy_3d(params)? })
     }
 
     fn cudaMemcpy3DPeer(params: *const PeerParams3d) also cudaMemcpy3DPeer_ptds {
         // SAFETY: as the caller promises.
-        unsafe { copy_3d_peer(params, 0) }
+        submit(0, unsafe { copy_3d_peer(params)? })
     }
 
     fn cudaMemcpy3DPeerAsync(params: *const PeerParams3d, stream: Handle) also cudaMemcpy3DPeerAsync_ptsz {
         // SAFETY: as the caller promises.
-        unsafe { copy_3d_peer(params, stream) }
+        submit(stream, unsafe { copy_3d_peer(params)? })
     }
 
     fn cudaMemcpyToSymbol(
@@ -450,6 +480,31 @@ same_as_driver! {
         flags: c_uint,
         stream: Handle,
     ) also cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2;
+    fn cudaMemRangeGetAttribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer, length: usize) =
+        cuMemRangeGetAttribute;
+    fn cudaMemRangeGetAttributes(
+        values: *const *mut c_void,
+        bytes: *const usize,
+        attributes: *const c_int,
+        count: usize,
+        pointer: Pointer,
+        length: usize,
+    ) = cuMemRangeGetAttributes;
+    fn cudaMemcpyBatchAsync(
+        to: *const Pointer,
+        from: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        indices: *const usize,
+        attribute_count: usize,
+        stream: Handle,
+    ) also cudaMemcpyBatchAsync_ptsz = cuMemcpyBatchAsync_v2;
+    fn cudaDeviceGetGraphMemAttribute(device: DeviceId, attribute: c_int, value: *mut u64) =
+        cuDeviceGetGraphMemAttribute;
+    fn cudaDeviceSetGraphMemAttribute(device: DeviceId, attribute: c_int, value: *mut u64) =
+        cuDeviceSetGraphMemAttribute;
+    fn cudaDeviceGraphMemTrim(device: DeviceId) = cuDeviceGraphMemTrim;
     fn cudaMemPoolSetAccess(pool: Handle, map: *const c_void, count: usize) = cuMemPoolSetAccess;
     fn cudaMemPoolCreate(pool: *mut Handle, properties: *const Properties) = cuMemPoolCreate;
     fn cudaMemPoolDestroy(pool: Handle) = cuMemPoolDestroy;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::put;
-use crate::driver::module::{function, load_image, unload};
+use crate::driver::module::{function, load_again, load_image, unload};
 use crate::state::{locked, state};
 
 /// Address of a fat binary's wrapper in the program, which is its handle too.
@@ -31,7 +31,7 @@ struct Registered {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { images: BTreeMap::new(), symbols: BTreeMap::new() });
 
-/// The module of an image in the current context, which is loaded when it is first needed.
+/// The module of an image in the current context, which is loaded when it is first needed. Managed variables are the same in all.
 fn module(image: Image) -> Outcome<Handle> {
     let context = super::current()?;
     let mut registry = locked(&REGISTRY);
@@ -39,8 +39,11 @@ fn module(image: Image) -> Outcome<Handle> {
     if let Some(known) = registered.modules.get(&context) {
         return *known;
     }
-    // SAFETY: the wrapper that the program registered.
-    let loaded = unsafe { load_image(image as *const c_void, &mut None) };
+    let loaded = match registered.modules.values().find_map(|known| known.ok()) {
+        Some(first) => load_again(first),
+        // SAFETY: the wrapper that the program registered.
+        None => unsafe { load_image(image as *const c_void, &mut None) },
+    };
     registered.modules.insert(context, loaded);
     for (pointer, name) in &registered.managed {
         let (address, _) = global(loaded?, name)?;
@@ -76,6 +79,18 @@ pub(super) fn kernel(address: *const c_void) -> Outcome<Handle> {
         }
     }
     .map_err(|code| if code == Code::NOT_FOUND { Code::INVALID_DEVICE_FUNCTION } else { code })
+}
+
+/// The address that stands for a kernel, or its handle if none does.
+pub(super) fn symbol_of(function: Handle) -> Outcome<*const c_void> {
+    let known = state()?.functions.get(function)?;
+    let registry = locked(&REGISTRY);
+    let is_it = |(image, name): &(Image, CString)| {
+        let mut modules = registry.images.get(image).into_iter().flat_map(|image| image.modules.values());
+        name.to_bytes() == known.kernel.info().name.as_bytes() && modules.any(|module| *module == Ok(known.module))
+    };
+    let found = registry.symbols.iter().find(|(_, symbol)| is_it(symbol));
+    Ok(found.map_or(function, |(address, _)| *address) as *const c_void)
 }
 
 /// Name of a kernel for the program, which lives as long as its registration.

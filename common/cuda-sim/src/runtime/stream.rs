@@ -4,40 +4,12 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::{outcome, runtime, same_as_driver};
 use crate::abi::{Handle, Pointer};
-use crate::api::put;
 use crate::driver::stream::*;
-use crate::state::state;
 
 runtime! {
     fn cudaStreamCreate(stream: *mut Handle) {
         // SAFETY: a place of the caller's.
         outcome(unsafe { cuStreamCreate(stream, 0) })
-    }
-
-    fn cudaStreamGetId(stream: Handle, id: *mut u64) also cudaStreamGetId_ptsz {
-        state()?.stream(stream)?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(id, stream as u64) }
-    }
-
-    fn cudaStreamGetDevice(stream: Handle, device: *mut c_int) also cudaStreamGetDevice_ptsz {
-        let state = state()?;
-        let ordinal = match state.stream(stream)? {
-            Some(stream) => state.contexts.get(stream.context)?.ordinal,
-            None => super::current_device()?,
-        };
-        // SAFETY: a place of the caller's.
-        unsafe { put(device, ordinal) }
-    }
-
-    // Attributes of streams are hints, which change no result.
-    fn cudaStreamCopyAttributes(to: Handle, from: Handle) also cudaStreamCopyAttributes_ptsz {
-        state()?.stream(to)?;
-        state()?.stream(from).map(|_| ())
-    }
-
-    fn cudaStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) also cudaStreamSetAttribute_ptsz {
-        state()?.stream(stream).map(|_| ())
     }
 
     fn cudaCtxResetPersistingL2Cache() {
@@ -46,6 +18,11 @@ runtime! {
 }
 
 same_as_driver! {
+    fn cudaStreamGetId(stream: Handle, id: *mut u64) also cudaStreamGetId_ptsz = cuStreamGetId;
+    fn cudaStreamGetDevice(stream: Handle, device: *mut c_int) also cudaStreamGetDevice_ptsz = cuStreamGetDevice;
+    fn cudaStreamCopyAttributes(to: Handle, from: Handle) also cudaStreamCopyAttributes_ptsz = cuStreamCopyAttributes;
+    fn cudaStreamSetAttribute(stream: Handle, attribute: c_int, value: *const c_void)
+        also cudaStreamSetAttribute_ptsz = cuStreamSetAttribute;
     fn cudaStreamCreateWithFlags(stream: *mut Handle, flags: c_uint) = cuStreamCreate;
     fn cudaStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int) = cuStreamCreateWithPriority;
     fn cudaStreamGetPriority(stream: Handle, priority: *mut c_int) also cudaStreamGetPriority_ptsz = cuStreamGetPriority;
@@ -67,6 +44,22 @@ same_as_driver! {
         flags: c_uint,
     ) also cudaStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync;
     fn cudaStreamBeginCapture(stream: Handle, mode: c_int) also cudaStreamBeginCapture_ptsz = cuStreamBeginCapture_v2;
+    fn cudaStreamBeginCaptureToGraph(
+        stream: Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        edges: *const c_void,
+        count: usize,
+        mode: c_int,
+    ) also cudaStreamBeginCaptureToGraph_ptsz = cuStreamBeginCaptureToGraph;
+    fn cudaStreamUpdateCaptureDependencies(
+        stream: Handle,
+        nodes: *mut Handle,
+        edges: *const c_void,
+        count: usize,
+        flags: c_uint,
+    ) also cudaStreamUpdateCaptureDependencies_ptsz cudaStreamUpdateCaptureDependencies_v2
+        cudaStreamUpdateCaptureDependencies_v2_ptsz = cuStreamUpdateCaptureDependencies_v2;
     fn cudaStreamEndCapture(stream: Handle, graph: *mut Handle) also cudaStreamEndCapture_ptsz = cuStreamEndCapture;
     fn cudaStreamGetCaptureInfo(
         stream: Handle,

@@ -97,6 +97,48 @@ fn late_streams_show_what_a_program_did_not_wait_for() {
     }
 }
 
+/// Runs a program of the driver API as it is, under the sanitiser and late.
+fn prints(program: &str, expected: &str) {
+    for option in ["--devices=1", "--sanitize", "--late"] {
+        let mut run = Command::cargo_bin("cuda-sim").unwrap();
+        let Output { status, stdout, stderr } = run.arg(option).arg(example(program)).output().unwrap();
+        assert!(status.success(), "{option}: {}{}", text(&stdout), text(&stderr));
+        assert_eq!(text(&stdout), expected, "{option}: {}", text(&stderr));
+        assert!(text(&stderr).ends_with("cuda-sim: no findings\n"), "{option}: {}", text(&stderr));
+    }
+}
+
+#[test]
+fn arrays_are_read_by_textures_and_written_by_surfaces() {
+    let expected = "\
+launch 0: 0.5 9 68.5000
+launch 0: 0.005882353 0.105882354 0.8059
+bytes [2.0, 3.0, 4.0]
+batch [4.0, 5.0, 0.0]
+layer 1: 0
+layer 2: 69
+layer 3: cuMemcpy3D_v2 failed with 1
+five faces: cuArray3DCreate_v2 failed with 1
+";
+    prints("arrays", expected);
+}
+
+#[test]
+fn graphs_do_what_their_nodes_say() {
+    let expected = "\
+parameters true true 2
+value 110
+child true 112, objects 0 1
+capture: 4 nodes, 4 edges, cuEventQuery failed with 907
+captured [(7, [4]), (2, [1])], true
+loop 11
+loop 13
+flags: cuGraphInstantiateWithFlags failed with 1
+without a context: 0 7
+";
+    prints("graphs", expected);
+}
+
 #[test]
 fn what_kernels_print_is_printed() {
     let Output { status, stdout, .. } = run(&[], "greet");

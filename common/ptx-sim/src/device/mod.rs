@@ -278,12 +278,20 @@ impl Device {
     /// # Errors
     /// If `surface` is no live surface, or its format cannot be sampled with `sampling`.
     pub fn texture_of(&self, surface: ObjectHandle, sampling: Sampling) -> Result<ObjectHandle, ObjectError> {
-        let found = self.inner.object(surface)?;
-        if !matches!(found.kind, ObjectKind::Surface) {
-            return Err(ObjectError::Handle { handle: surface, expected: "a surface" });
-        }
-        let object = Object { kind: ObjectKind::Texture(sampling), ..Object::clone(&found) };
-        self.inner.enter(object)
+        self.inner.texture_of(surface, sampling, None)
+    }
+
+    /// A texture of cubes that reads a surface's contents: six layers are the faces of one.
+    ///
+    /// # Errors
+    /// Same as [`Self::texture_of`], or if the surface's layers are not those of cubes.
+    pub fn cubes_of(
+        &self,
+        surface: ObjectHandle,
+        cubes: Extent,
+        sampling: Sampling,
+    ) -> Result<ObjectHandle, ObjectError> {
+        self.inner.texture_of(surface, sampling, Some(cubes))
     }
 
     /// A texture over device memory, for `tex1Dfetch`; its extent is [`Extent::Linear`]. The memory stays the caller's.
@@ -441,6 +449,25 @@ impl Inner {
             return Err(ObjectError::Size { label: object.label.to_string(), given, expected });
         }
         Ok(row as usize)
+    }
+
+    /// A texture over a surface, in its own shape or that of cubes.
+    fn texture_of(
+        &self,
+        surface: ObjectHandle,
+        sampling: Sampling,
+        cubes: Option<Extent>,
+    ) -> Result<ObjectHandle, ObjectError> {
+        let found = self.object(surface)?;
+        if !matches!(found.kind, ObjectKind::Surface) {
+            return Err(ObjectError::Handle { handle: surface, expected: "a surface" });
+        }
+        let extent = cubes.unwrap_or(found.extent);
+        if (extent.size(), extent.layers()) != (found.extent.size(), found.extent.layers()) {
+            let message = format!("{extent:?} does not have the texels of {:?}", found.extent);
+            return Err(ObjectError::Invalid { label: found.label.to_string(), message });
+        }
+        self.enter(Object { kind: ObjectKind::Texture(sampling), extent, ..Object::clone(&found) })
     }
 
     /// A texture over memory that exists.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Device, Inner, Kernel};
 use crate::error::LoadError;
-use crate::ir::{ConstantValue, Relocation};
+use crate::ir::{ConstantValue, Global, Relocation};
 use crate::limits::Use;
 use crate::memory::{DevicePtr, MemoryError, Placement, Role};
 use crate::module::Module;
@@ -15,6 +15,11 @@ impl Device {
     /// # Errors
     /// [`LoadError::Memory`] if they do not fit.
     pub fn load(&self, module: &Module) -> Result<LoadedModule, LoadError> {
+        self.load_beside(module, None)
+    }
+
+    /// Loads a module that has the managed variables of another, if it has been loaded before.
+    fn load_beside(&self, module: &Module, first: Option<&Arc<Loaded>>) -> Result<LoadedModule, LoadError> {
         let program = module.program();
         let memory = &self.inner.memory;
         let bytes = module.bytes();
@@ -26,8 +31,13 @@ impl Device {
             device: Arc::clone(&self.inner),
             module: module.clone(),
             globals: Vec::with_capacity(program.globals.len()),
+            first: first.cloned(),
         };
-        for global in &program.globals {
+        for (at, global) in program.globals.iter().enumerate() {
+            if let Some(first) = first.filter(|_| global.managed) {
+                loaded.globals.push(first.globals[at]);
+                continue;
+            }
             let role = if global.constant { Role::Constant } else { Role::Variable };
             let place = if global.managed { Placement::Shared } else { Placement::Device };
             let allocation = memory
@@ -37,7 +47,7 @@ impl Device {
             allocation.mark(0, global.bytes, true); // what has no initial value begins at zero
             loaded.globals.push(allocation.base);
         }
-        for (global, base) in program.globals.iter().zip(&loaded.globals) {
+        for (global, base) in loaded.own() {
             for Relocation { at, bytes, byte, value } in &global.relocations {
                 let value = match value {
                     ConstantValue::Bits(bits) => *bits,
@@ -64,14 +74,24 @@ pub(super) struct Loaded {
     pub(super) module: Module,
     /// Address of each module variable.
     pub(super) globals: Vec<u64>,
+    /// The module whose managed variables are this one's too.
+    first: Option<Arc<Loaded>>,
+}
+
+impl Loaded {
+    /// The variables that are this one's alone, with their addresses.
+    fn own(&self) -> impl Iterator<Item = (&Global, u64)> {
+        let all = self.module.program().globals.iter().zip(self.globals.iter().copied());
+        all.filter(|(global, _)| self.first.is_none() || !global.managed)
+    }
 }
 
 impl Drop for Loaded {
     fn drop(&mut self) {
         self.device.memory.ledger().give(Use::Modules, self.module.bytes());
-        for base in &self.globals {
+        for (_, base) in self.own() {
             // A failure here would mean that the address is not ours, which cannot be helped while dropping.
-            let _ = self.device.memory.free(DevicePtr(*base));
+            let _ = self.device.memory.free(DevicePtr(base));
         }
     }
 }
@@ -83,6 +103,15 @@ pub struct LoadedModule {
 }
 
 impl LoadedModule {
+    /// Puts the module's variables into memory again, as for another GPU: managed ones are the same for all.
+    ///
+    /// # Errors
+    /// Same as [`Device::load`].
+    pub fn again(&self) -> Result<Self, LoadError> {
+        let first = self.loaded.first.as_ref().unwrap_or(&self.loaded);
+        Device { inner: Arc::clone(&self.loaded.device) }.load_beside(&self.loaded.module, Some(first))
+    }
+
     /// The kernel of that name.
     ///
     /// # Errors

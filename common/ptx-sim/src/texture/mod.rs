@@ -27,6 +27,10 @@ pub enum Extent {
     OneDLayered(u32, u32),
     /// Layers of two dimensions.
     TwoDLayered(u32, u32, u32),
+    /// A cube of six square faces, each a layer: +x, -x, +y, -y, +z, -z. Only textures are cubes.
+    Cube(u32),
+    /// So many cubes, each with six layers.
+    CubeLayered(u32, u32),
 }
 
 impl Extent {
@@ -36,6 +40,7 @@ impl Extent {
             Self::Linear(width) | Self::OneD(width) | Self::OneDLayered(width, _) => [width, 1, 1],
             Self::TwoD(width, height) | Self::TwoDLayered(width, height, _) => [width, height, 1],
             Self::ThreeD(width, height, depth) => [width, height, depth],
+            Self::Cube(width) | Self::CubeLayered(width, _) => [width, width, 1],
         }
     }
 
@@ -43,6 +48,8 @@ impl Extent {
     pub(crate) fn layers(self) -> u32 {
         match self {
             Self::OneDLayered(_, layers) | Self::TwoDLayered(_, _, layers) => layers,
+            Self::Cube(_) => 6,
+            Self::CubeLayered(_, cubes) => cubes.saturating_mul(6),
             _ => 1,
         }
     }
@@ -57,6 +64,7 @@ impl Extent {
             Self::ThreeD(..) => [16_384, 16_384, 16_384, 1],
             Self::OneDLayered(..) => [32_768, 1, 1, 2048],
             Self::TwoDLayered(..) => [32_768, 32_768, 1, 2048],
+            Self::Cube(_) | Self::CubeLayered(..) => [32_768, 32_768, 1, 2046],
         }
     }
 
@@ -68,6 +76,8 @@ impl Extent {
             Self::ThreeD(..) => Geometry::ThreeD,
             Self::OneDLayered(..) => Geometry::OneDLayered,
             Self::TwoDLayered(..) => Geometry::TwoDLayered,
+            Self::Cube(_) => Geometry::Cube,
+            Self::CubeLayered(..) => Geometry::CubeLayered,
         }
     }
 }
@@ -80,6 +90,8 @@ pub(crate) enum Geometry {
     ThreeD,
     OneDLayered,
     TwoDLayered,
+    Cube,
+    CubeLayered,
 }
 
 impl Geometry {
@@ -90,6 +102,8 @@ impl Geometry {
             "3d" => Self::ThreeD,
             "a1d" => Self::OneDLayered,
             "a2d" => Self::TwoDLayered,
+            "cube" => Self::Cube,
+            "acube" => Self::CubeLayered,
             _ => return None,
         })
     }
@@ -101,19 +115,25 @@ impl Geometry {
             Self::ThreeD => "3d",
             Self::OneDLayered => "a1d",
             Self::TwoDLayered => "a2d",
+            Self::Cube => "cube",
+            Self::CubeLayered => "acube",
         }
     }
 
     pub(crate) fn is_layered(self) -> bool {
-        matches!(self, Self::OneDLayered | Self::TwoDLayered)
+        matches!(self, Self::OneDLayered | Self::TwoDLayered | Self::CubeLayered)
     }
 
-    /// Coordinates without the layer.
+    pub(crate) fn is_cube(self) -> bool {
+        matches!(self, Self::Cube | Self::CubeLayered)
+    }
+
+    /// Coordinates without the layer; for cubes, of a direction.
     pub(crate) fn dimensions(self) -> usize {
         match self {
             Self::OneD | Self::OneDLayered => 1,
             Self::TwoD | Self::TwoDLayered => 2,
-            Self::ThreeD => 3,
+            Self::ThreeD | Self::Cube | Self::CubeLayered => 3,
         }
     }
 }
@@ -268,7 +288,9 @@ fn check(extent: Extent, format: TexelFormat, sampling: Option<&Sampling>) -> Re
     }
     let Some(sampling) = sampling else {
         return match extent {
-            Extent::Linear(_) => Err("linear memory is no surface".into()),
+            Extent::Linear(_) | Extent::Cube(_) | Extent::CubeLayered(..) => {
+                Err("linear memory is no surface, nor is a cube, whose faces are layers".into())
+            }
             _ => Ok(()),
         };
     };

@@ -75,9 +75,35 @@ fn in_texels(mode: AddressMode) -> AddressMode {
     if mode == AddressMode::Border { mode } else { AddressMode::Clamp }
 }
 
+/// The face of a cube that a direction meets, and the place there, from 0 to 1 (CUDA C++ Programming Guide, "Cubemap Textures").
+fn face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
+    let (face, m, s, t) = if x.abs() >= y.abs() && x.abs() >= z.abs() {
+        if x >= 0.0 { (0, x, -z, -y) } else { (1, -x, z, -y) }
+    } else if y.abs() >= z.abs() {
+        if y >= 0.0 { (2, y, x, z) } else { (3, -y, x, -z) }
+    } else if z >= 0.0 {
+        (4, z, x, -y)
+    } else {
+        (5, -z, -x, -y)
+    };
+    (face, [s, t].map(|at| (at / m + 1.0) / 2.0))
+}
+
 /// The texels of a read. A layer beyond the last is the last.
 pub(crate) fn footprint(object: &Object, sampling: &Sampling, layer: u32, coordinates: Coordinates) -> Footprint {
-    let layer = layer.min(object.extent.layers() - 1);
+    if let (true, Coordinates::Float(direction)) = (object.extent.geometry().is_cube(), coordinates) {
+        let (face, [s, t]) = face(direction);
+        let cubes = object.extent.layers() / 6;
+        // Filters stay on their face.
+        let sampling = Sampling { address: [AddressMode::Clamp; 3], normalised_coordinates: true, ..*sampling };
+        let layer = 6 * layer.min(cubes - 1) + face;
+        return flat(object, &sampling, layer, Coordinates::Float([s, t, 0.0]));
+    }
+    flat(object, sampling, layer.min(object.extent.layers() - 1), coordinates)
+}
+
+/// The texels of a read of a layer.
+fn flat(object: &Object, sampling: &Sampling, layer: u32, coordinates: Coordinates) -> Footprint {
     let size = object.extent.size();
     // The texels along each axis, and the weight of the second.
     let mut along = [([Some(0), Some(0)], 0.0); 3];
@@ -129,8 +155,10 @@ pub(crate) fn corners(object: &Object, sampling: &Sampling, layer: u32, coordina
     footprint
 }
 
+/// Dimensions of a layer.
 fn dimensions(object: &Object) -> usize {
-    object.extent.geometry().dimensions()
+    let geometry = object.extent.geometry();
+    if geometry.is_cube() { 2 } else { geometry.dimensions() }
 }
 
 impl Footprint {

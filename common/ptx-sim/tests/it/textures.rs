@@ -47,7 +47,7 @@ fn fetch(device: &Device, opcode: &str, handle: ObjectHandle, per_lane: usize, i
     let loads: String = (0..per_lane).map(|at| format!("ld.global.b32 %r{}, [%rd4+{}];\n", at + 10, at * 4)).collect();
     let moves: String = (0..per_lane).map(|at| format!("mov.b32 %f{0}, %r{0};\n", at + 10)).collect();
     let integer = opcode.ends_with(".s32");
-    let layered = opcode.contains(".a1d") || opcode.contains(".a2d");
+    let layered = [".a1d", ".a2d", ".acube"].iter().any(|geometry| opcode.contains(geometry));
     let mut names: Vec<String> = (0..per_lane)
         .map(|at| format!("%{}{}", if integer || layered && at == 0 { "r" } else { "f" }, at + 10))
         .collect();
@@ -486,4 +486,45 @@ fn objects_count_against_the_memory_limit() {
     let surface = SurfaceDescriptor { extent: Extent::TwoD(512, 1024), format: FLOAT, label: "large".into() };
     let made = device.create_surface(&surface, &vec![0; 2 << 20]);
     assert!(matches!(made, Err(ObjectError::Memory(ptx_sim::MemoryError::Limit { .. }))), "{made:?}");
+}
+
+/// Directions straight at the faces and at a corner's three neighbours, by the table of the Programming Guide.
+#[test]
+fn a_direction_meets_a_face_of_a_cube() {
+    let device = Device::new(DeviceConfig::default());
+    // Two cubes of 2 x 2 texels: a texel is its cube's hundreds, its face's tens, its row's and column's bits.
+    let texel = |at: usize| (100 * (at / 24) + 10 * (at / 4 % 6) + at % 4) as f32;
+    let data = bytes_of(&(0..48).map(texel).collect::<Vec<_>>());
+    let surface = SurfaceDescriptor { extent: Extent::TwoDLayered(2, 2, 12), format: FLOAT, label: "cubes".into() };
+    let surface = device.create_surface(&surface, &data).expect("a surface");
+    let sampling = Sampling { normalised_coordinates: true, ..Sampling::default() };
+    let cubes = device.cubes_of(surface, Extent::CubeLayered(2, 2), sampling).expect("cubes");
+    let (a, b) = (0.5_f32, -0.25_f32);
+    // Direction, face, and row and column of the texel: s and t are those of the table, above 0 in the second half.
+    let cases = [
+        ([1.0, a, b], 0, (0, 1)),      // s = -z > 0, t = -y < 0
+        ([-1.0, a, b], 1, (0, 0)),     // s = z < 0, t = -y < 0
+        ([a, 1.0, b], 2, (0, 1)),      // s = x > 0, t = z < 0
+        ([a, -1.0, b], 3, (1, 1)),     // s = x > 0, t = -z > 0
+        ([a, b, 1.0], 4, (1, 1)),      // s = x > 0, t = -y > 0
+        ([a, b, -1.0], 5, (1, 0)),     // s = -x < 0, t = -y > 0
+        ([3.0, -2.0, 1.0], 0, (1, 0)), // a longer direction
+    ];
+    for layer in 0..2 {
+        let input: Vec<u32> =
+            cases.iter().flat_map(|(direction, ..)| [layer].into_iter().chain(direction.map(f32::to_bits))).collect();
+        let read = fetch(&device, "tex.acube.v4.f32.f32", cubes, 4, &input);
+        for ((direction, face, (row, column)), texel) in cases.iter().zip(read) {
+            let expected = (100 * layer + 10 * face + 2 * row + column) as f32;
+            assert_eq!(f32::from_bits(texel[0]), expected, "{direction:?} in cube {layer}");
+        }
+    }
+    // One cube has no layer in its coordinates; a filter does not leave the face.
+    let one = SurfaceDescriptor { extent: Extent::TwoDLayered(2, 2, 6), format: FLOAT, label: "cube".into() };
+    let one = device.create_surface(&one, &data[..96]).expect("a surface");
+    let linear = Sampling { filter: Filter::Linear, ..sampling };
+    let cube = device.cubes_of(one, Extent::Cube(2), linear).expect("a cube");
+    let read = fetch(&device, "tex.cube.v4.f32.f32", cube, 3, &[1.0_f32, 0.0, 0.0, 1.0, 1.0, -1.0].map(f32::to_bits));
+    assert_eq!([0, 1].map(|lane| f32::from_bits(read[lane][0])), [1.5, 1.0]);
+    assert!(device.cubes_of(one, Extent::Cube(3), linear).is_err());
 }

@@ -146,23 +146,20 @@ pub(crate) fn spot(rows: Rows, op: &SurfaceOp, object: &Object, lane: usize) -> 
             Spot::At(address(near))
         }
         Outside::Clamp | Outside::Trap => {
-            let rows = match op.geometry {
-                Geometry::OneD => format!("byte {x}"),
-                Geometry::TwoD => format!("byte {x} of row {y}"),
-                Geometry::ThreeD => format!("byte {x} of row {y} of slice {z}"),
-                Geometry::OneDLayered => format!("byte {x} of layer {layer}"),
-                Geometry::TwoDLayered => format!("byte {x} of row {y} of layer {layer}"),
-            };
-            let extents = match op.geometry {
-                Geometry::OneD => String::new(),
-                Geometry::TwoD => format!(", {height} rows"),
-                Geometry::ThreeD => format!(", {height} rows and {depth} slices"),
-                Geometry::OneDLayered => format!(", {layers} layers"),
-                Geometry::TwoDLayered => format!(", {height} rows and {layers} layers"),
-            };
+            let (mut at, mut extents) = (format!("byte {x}"), Vec::new());
+            let axes = [("row", y, height, "rows"), ("slice", z, depth, "slices")];
+            for (name, place, size, plural) in axes.into_iter().take(op.geometry.dimensions() - 1) {
+                at = format!("{at} of {name} {place}");
+                extents.push(format!("{size} {plural}"));
+            }
+            if op.geometry.is_layered() {
+                at = format!("{at} of layer {layer}");
+                extents.push(format!("{layers} layers"));
+            }
+            let extents = if extents.is_empty() { String::new() } else { format!(", {}", extents.join(" and ")) };
             let bytes = plural(bytes as u64);
             let message = format!(
-                "{bytes} at {rows} of the surface `{}`, which has {row_bytes} bytes per row{extents}",
+                "{bytes} at {at} of the surface `{}`, which has {row_bytes} bytes per row{extents}",
                 object.label
             );
             Spot::Outside(message)

@@ -34,7 +34,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     fn geometry(&self, m: &mut Modifiers<'_>) -> Lower<Geometry> {
         match m.one(Geometry::named) {
             Some(geometry) => Ok(geometry),
-            None => match m.0.iter().find(|name| ["cube", "acube", "2dms", "a2dms"].contains(name)) {
+            None => match m.0.iter().find(|name| ["2dms", "a2dms"].contains(name)) {
                 Some(geometry) => unsupported(format!("the texture geometry .{geometry}")),
                 None => invalid("a texture or surface needs its geometry"),
             },
@@ -70,7 +70,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let needed = geometry.dimensions() + usize::from(geometry.is_layered());
         // Three coordinates stand in a vector of four.
-        if items.len() != if needed == 3 { 4 } else { needed } {
+        if items.len() != needed.next_power_of_two() {
             return invalid(format!("the geometry .{} does not have {} coordinates", geometry.name(), items.len()));
         }
         let handle = self.handle(handle)?;
@@ -214,6 +214,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         });
         let Some(outside) = outside else { return invalid("a surface needs .trap, .clamp or .zero") };
         let geometry = self.geometry(m)?;
+        if geometry.is_cube() {
+            return invalid("a surface has no faces of cubes: they are layers");
+        }
         if name == "sured" {
             return self.surface_reduction(m, ops, geometry, outside);
         }
