@@ -178,6 +178,22 @@ fn files_are_linked_by_name() {
     assert!(error.to_string().contains("`twice` is defined twice"), "{error}");
 }
 
+/// numba-cuda declares C functions without a result as if they had one. No linker minds.
+#[test]
+fn a_result_that_the_other_file_does_not_give_is_left_as_it_was() {
+    let first = kernel("mov.u32 %r1, 5;\nmov.u32 %r2, 70;\ncall (%r2), quiet, (%r1);\nst.global.u32 [%rd1], %r1;");
+    let first = format!("{HEAD}.extern .func (.reg .b32 r) quiet(.reg .b32 a);\n{}", first.trim_start_matches(HEAD));
+    let second = format!("{HEAD}.visible .func quiet(.reg .b32 a) {{ ret; }}\n");
+    let module = Module::link_within(&[(&first, "first.ptx"), (&second, "second.ptx")], Default::default()).unwrap();
+    let device = Device::new(Default::default());
+    let loaded = device.load(&module).unwrap();
+    let data = device.alloc(4, "data").unwrap();
+    loaded.kernel("k").unwrap().launch(&LaunchConfig::default(), &[Arg::from(data)]).unwrap();
+    let mut word = [0; 4];
+    device.read(data, &mut word).unwrap();
+    assert_eq!(u32::from_le_bytes(word), 5);
+}
+
 /// clang writes the calls that it inlined as a comment.
 #[test]
 fn inlined_calls_are_read_from_clangs_comments() {
