@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ptx_sim::{KernelInfo, LaunchConfig, Occupancy};
 
-use super::module::SHARED_WITHOUT_ASKING;
+use super::module::{SHARED_WITHOUT_ASKING, known};
 use crate::abi::{self, Code, Handle, KernelNode, LaunchAttribute, Outcome, extra, launch_attribute};
 use crate::api::{exported, put, slice};
 use crate::queue::submit;
@@ -89,6 +89,14 @@ impl Launch {
     pub(crate) unsafe fn work(self, params: *const *const c_void, extra: *const *const c_void) -> Outcome<Work> {
         // SAFETY: as the caller promises.
         let params = Arc::new(unsafe { arguments(self.function.kernel.info(), params, extra)? });
+        if self.config.cooperative {
+            let LaunchConfig { grid, block, shared_bytes, .. } = self.config;
+            let [blocks, threads] = [grid, block].map(|extents| extents.into_iter().map(u64::from).product::<u64>());
+            let resident = blocks_of(&self.function, threads as u32, shared_bytes)?;
+            if blocks > resident as u64 * MULTIPROCESSORS as u64 {
+                return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
+            }
+        }
         Ok(Work::Launch { function: self.function, config: self.config, params })
     }
 }
@@ -121,11 +129,14 @@ pub(crate) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
 }
 
 pub(crate) fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {
-    let state = state()?;
-    let function = state.functions.get(function)?;
     let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Code::INVALID_VALUE)?;
-    let shared = function.kernel.info().static_shared + shared_bytes as u32;
-    Ok(Occupancy::of(&state.options.compute.limits(), threads, shared, None).blocks as c_int)
+    blocks_of(&*known(function)?, threads, shared_bytes as u32)
+}
+
+/// Blocks of a kernel that an SM holds.
+fn blocks_of(function: &Function, threads: u32, shared_bytes: u32) -> Outcome<c_int> {
+    let shared = function.kernel.info().static_shared + shared_bytes;
+    Ok(Occupancy::of(&state()?.options.compute.limits(), threads, shared, None).blocks as c_int)
 }
 
 /// The largest block of a kernel, and the blocks that fill the device with it.

@@ -478,11 +478,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// Number of resident blocks: that of an H100, as far as the simulator keeps them under way.
+    /// Number of resident blocks: that of an H100.
     fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> u64 {
         let a_processor =
             Limits::of("sm_90").map_or(1, |limits| Occupancy::of(&limits, threads, shared_bytes, None).blocks);
-        (u64::from(a_processor) * MULTIPROCESSORS).min(exec::MAX_BEGUN as u64)
+        u64::from(a_processor) * MULTIPROCESSORS
     }
 
     /// The parameters as one block of memory.

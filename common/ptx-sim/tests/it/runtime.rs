@@ -408,4 +408,11 @@ fn a_cooperative_launch_has_to_fit() {
     let config = LaunchConfig { cooperative: true, ..shape(500, 1024) };
     let error = kernel.launch(&config, &[Arg::from(0u64), Arg::from(0u32)]).unwrap_err().to_string();
     assert!(error.contains("500 blocks, where 264 of this shape fit the device at once"), "{error}");
+
+    // More than begin in a launch of another kind. Every value takes that of the next block in.
+    let (blocks, threads) = (1100, 32);
+    let start: Vec<u32> = (0..blocks * threads).collect();
+    let expected: Vec<u32> = start.iter().map(|at| at + (at + threads) % (blocks * threads)).collect();
+    let config = LaunchConfig { cooperative: true, ..shape(blocks, threads) };
+    assert!(cooperative("grid_rounds", &config, &[&start], &[1], false) == expected);
 }

@@ -11,7 +11,7 @@ use super::turn;
 use crate::exec::state::barrier::{BARRIERS, BarrierState};
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::Cluster;
-use crate::exec::state::launch::{Counts, Launch, MAX_BEGUN, lock};
+use crate::exec::state::launch::{Counts, Launch, lock};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::warp::Waiting;
 use crate::exec::watch::monitor::Monitor;
@@ -472,10 +472,8 @@ pub(crate) fn run<M: Monitor>(
     monitor: impl Fn() -> M + Sync,
 ) -> (Counts, Vec<M>, Option<Box<Fault>>) {
     let total = launch.all_clusters();
-    // All blocks of a cooperative launch begin: that they fit the device has been checked.
-    let cooperative = launch.member(0).workspace != 0;
-    let room = if cooperative { u64::MAX } else { MAX_BEGUN_BYTES / cluster_bytes(launch) };
-    let max_begun = room.clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize;
+    let room = if launch.cooperative() { u64::MAX } else { MAX_BEGUN_BYTES / cluster_bytes(launch) };
+    let max_begun = room.max(MIN_BEGUN).min(launch.max_begun()) as usize;
     let queue = Queue {
         next: AtomicU64::new(0),
         total,

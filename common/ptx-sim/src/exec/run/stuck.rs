@@ -100,7 +100,7 @@ impl Ledger {
     /// Describes the blocks that do not come any more. `begun`: clusters that have.
     pub(crate) fn absent(&self, launch: &Launch<'_>, begun: u64) -> Vec<String> {
         let mut notes = Vec::new();
-        let never = if launch.member(0).workspace == 0 { "" } else { ": `grid.sync()` waits for them in vain" };
+        let never = if launch.cooperative() { ": `grid.sync()` waits for them in vain" } else { "" };
         let per_cluster = u64::from(launch.cluster_blocks());
         let named = |cluster: &u64| {
             let index = launch.block_index(launch.block_of_cluster(*cluster, 0));

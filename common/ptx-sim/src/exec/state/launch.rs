@@ -21,7 +21,7 @@ use crate::trace::Site;
 pub(crate) const RED_ZONE: u32 = 1024;
 
 /// Maximum number of blocks that have begun and not ended; hardware has a limit too. More would cost unbounded memory.
-pub(crate) const MAX_BEGUN: usize = 1024;
+const MAX_BEGUN: u64 = 1024;
 
 /// Bytes of a fresh block that cost as much as an instruction.
 const BYTES_AN_INSTRUCTION: u64 = 4096;
@@ -277,6 +277,17 @@ impl Launch<'_> {
     /// Blocks of all grids.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks_of_grid() * self.members.len() as u64
+    }
+
+    /// Whether blocks may wait for each other by the barrier of the grid.
+    pub(crate) fn cooperative(&self) -> bool {
+        self.members[0].workspace != 0
+    }
+
+    /// Maximum number of blocks that have begun and not ended. All blocks of a cooperative launch begin: that they fit the
+    /// device has been checked.
+    pub(crate) fn max_begun(&self) -> u64 {
+        if self.cooperative() { self.blocks() } else { self.blocks().min(MAX_BEGUN) }
     }
 
     /// Clusters of all grids.

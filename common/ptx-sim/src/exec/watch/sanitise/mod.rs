@@ -39,7 +39,7 @@ use self::access::is_swap;
 pub(crate) use self::shadows::{Shadows, bits_of};
 use crate::exec::state::block::Block;
 use crate::exec::state::handover::{Handover, Handovers};
-use crate::exec::state::launch::{At, BlockIndex, Launch, MAX_BEGUN};
+use crate::exec::state::launch::{At, BlockIndex, Launch};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shadow::*;
@@ -120,7 +120,6 @@ impl Sanitiser {
         // What follows the last variable is dynamic, and the padding to 16 bytes before it belongs to no variable.
         let dynamic = u64::from(launch.shared_offset(launch.kernel.info.static_shared));
         let variables = statics.chain([(dynamic, launch.shared_bytes().into())]).collect();
-        let blocks = launch.blocks();
         let code = &launch.program.code;
         Self {
             findings: Vec::new(),
@@ -129,7 +128,7 @@ impl Sanitiser {
             calls: Vec::new(),
             now: 1,
             global: Shadows::default(),
-            handovers: Handovers::new(blocks.min(MAX_BEGUN as u64) * u64::from(launch.threads())),
+            handovers: Handovers::new(launch.max_begun() * u64::from(launch.threads())),
             strict: launch.strict,
             swaps: code.iter().any(|inst| is_swap(&inst.op)),
             doubtful: BTreeMap::new(),
