@@ -17,6 +17,9 @@ const ELF: [u8; 4] = *b"\x7fELF";
 /// before and behind it, and an empty one.
 pub(crate) const LINKED: &[u8; 8] = b"cuda-sim";
 
+/// What linked programs use of `libcudadevrt.a`. Its functions are weak: a program's own come first.
+pub(crate) const DEVICE_RUNTIME: &str = include_str!("device_runtime.ptx");
+
 /// Remedy for a program of machine code alone, which the simulator does not run.
 const NO_PTX: &str = "the program has machine code for a GPU and no PTX that fits, and the simulator runs PTX. Keep it: `nvcc -gencode \
     arch=compute_90,code=compute_90`, `CUPY_COMPILE_WITH_PTX=1` for CuPy, or a `TRITON_PTXAS_PATH` (`TRITON_PTXAS_BLACKWELL_PATH` since 3.9) that copies its input for Triton";
@@ -86,9 +89,13 @@ pub(crate) unsafe fn ptx_at<'t>(image: *const c_void, compute: Compute) -> Outco
         }
         let fatbins = (0..).map(|at| wrapper.linked.add(at).read()).take_while(|fatbin| !fatbin.is_null());
         let texts = fatbins.filter_map(|fatbin| best(bytes_of(fatbin.cast()), compute).transpose());
-        let texts: Vec<_> = texts.map(|text| text.map(Cow::Owned)).collect::<Outcome<_>>()?;
-        // `libcudadevrt`, which is always among them, has machine code alone.
-        if texts.is_empty() { Err(without_ptx()) } else { Ok(texts) }
+        let mut texts: Vec<_> = texts.map(|text| text.map(Cow::Owned)).collect::<Outcome<_>>()?;
+        if texts.is_empty() {
+            return Err(without_ptx());
+        }
+        // `libcudadevrt` is always among them, as machine code.
+        texts.push(Cow::Borrowed(DEVICE_RUNTIME));
+        Ok(texts)
     }
 }
 

@@ -6,27 +6,25 @@ use std::sync::Mutex;
 use super::module::error_log;
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice, text};
-use crate::image::{LINKED, ptx_in};
+use crate::image::{DEVICE_RUNTIME, LINKED, ptx_in};
 use crate::state::{Link, context, locked, state};
 
 /// `CU_JIT_INPUT_PTX` and `CU_JIT_INPUT_FATBINARY`; the others hold machine code.
 const PTX: c_int = 1;
 const FAT_BINARY: c_int = 2;
-/// `CU_JIT_INPUT_LIBRARY`: `libcudadevrt.a`, whose functions the simulator has.
+/// `CU_JIT_INPUT_LIBRARY`: `libcudadevrt.a`. What no text defines is told when the link is loaded.
 const LIBRARY: c_int = 4;
 
 fn add(link: Handle, kind: c_int, bytes: &[u8]) -> Outcome {
-    if kind == LIBRARY {
-        // What no text defines is told when the link is loaded.
-        return state()?.links.get(link).map(|_| ());
-    }
-    if ![PTX, FAT_BINARY].contains(&kind) {
-        return Err(Code::NO_BINARY_FOR_GPU);
-    }
     let state = state()?;
     let link = state.links.get(link)?;
+    let texts = match kind {
+        PTX | FAT_BINARY => ptx_in(bytes, state.options.compute)?,
+        LIBRARY => vec![DEVICE_RUNTIME.into()],
+        _ => return Err(Code::NO_BINARY_FOR_GPU),
+    };
     let mut image = locked(&link.0);
-    for text in ptx_in(bytes, state.options.compute)? {
+    for text in texts {
         image.pop(); // the empty text that ended the list
         image.extend_from_slice(text.as_bytes());
         image.extend_from_slice(&[0, 0]);
