@@ -26,6 +26,8 @@ pub(crate) const MULTIPROCESSORS: i32 = 132;
 /// Everything of this process.
 pub(crate) struct State {
     pub(crate) options: Options,
+    /// The process that made it. One that it forks has no GPU, as with NVIDIA's driver.
+    process: u32,
     /// One memory for all GPUs, which reach each other as over NVLink.
     pub(crate) device: Device,
     pub(crate) contexts: Handles<Context>,
@@ -66,7 +68,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Reads the options and makes the devices. A second call changes nothing.
 pub(crate) fn initialise() -> Outcome {
     if INITIALISED.load(Ordering::Acquire) {
-        return Ok(());
+        return state().map(|_| ());
     }
     let options = Options::from_environment().map_err(|sentence| {
         say(&sentence);
@@ -79,7 +81,7 @@ pub(crate) fn initialise() -> Outcome {
 
 /// The state, once a program has called `cuInit`.
 pub(crate) fn state() -> Outcome<&'static State> {
-    STATE.get().ok_or(Code::NOT_INITIALIZED)
+    STATE.get().filter(|state| state.process == std::process::id()).ok_or(Code::NOT_INITIALIZED)
 }
 
 /// The context that is current on this thread, and works.
@@ -150,6 +152,7 @@ impl State {
         let default_pools = (0..options.devices).map(|_| pools.add(Pool::default())).collect();
         Self {
             options,
+            process: std::process::id(),
             device,
             contexts,
             modules: Handles::default(),

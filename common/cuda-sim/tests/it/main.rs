@@ -140,6 +140,21 @@ without a context: 0 7
 }
 
 #[test]
+fn what_bindings_of_python_rely_on_is_there() {
+    for option in ["--late", "--sanitize"] {
+        let mut run = Command::cargo_bin("cuda-sim").unwrap();
+        let Output { status, stdout, stderr } = run.arg(option).arg(example("bindings")).output().unwrap();
+        assert!(status.success(), "{option}: {}{}", text(&stdout), text(&stderr));
+        let forked = if cfg!(unix) { "in a forked process: error 3\n" } else { "" };
+        let expected = format!(
+            "blocks that wait: true\nin a launch of another kind: error 1\ntoo many: error 720\n\
+             user objects: 0 ended, then 1\n{forked}"
+        );
+        assert_eq!(text(&stdout), expected, "{option}: {}", text(&stderr));
+    }
+}
+
+#[test]
 fn what_kernels_print_is_printed() {
     let Output { status, stdout, .. } = run(&[], "greet");
     assert!(status.success());
