@@ -45,7 +45,7 @@ simulated() {
 
 # numba-cuda's own tests. Without nvJitLink, whose output is machine code, it links by the driver.
 numba() {
-    install numba 'numba-cuda[cu13]' pytest psutil cffi ml_dtypes scipy
+    install numba 'numba-cuda[cu13]' pytest psutil cffi filecheck ml_dtypes scipy
     "$folder/numba/bin/pip" uninstall --quiet --yes nvidia-nvjitlink
     "$folder/numba/bin/python" "$here/clients/numba_tests.py" "$cuda_sim"
 }
