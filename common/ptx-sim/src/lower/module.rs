@@ -238,7 +238,7 @@ impl<'a> Module<'a> {
         let mut unresolved = Vec::new();
         for function in found.iter().map(|at| &functions[*at as usize]).filter(|function| !function.defined) {
             let name = function.name.clone();
-            if name.starts_with("cuda") {
+            if name.trim_start_matches('_').starts_with("cuda") {
                 let reason = "a function of the device runtime: kernels that launch kernels (dynamic parallelism)";
                 unsupported.push(Unsupported { line: 0, text: format!("call {name}"), reason: reason.to_owned() });
             } else {
