@@ -1,6 +1,7 @@
 """Runs numba-cuda's own tests, each module in a process of its own, two at a time: `numba_tests.py CUDA-SIM [MODULE…]`.
 
-A kernel that ends badly breaks its process' context, as on hardware, so tests that fail are tried once more, alone.
+A kernel that ends badly breaks its process' context, as on hardware, so tests that fail are tried once more, alone. pytest loads this
+file in those processes too, for the functions at its end.
 """
 
 import collections
@@ -13,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
+
+import pytest
 
 PACKAGE = "numba.cuda.tests"
 FOLDERS = ["nocuda", "cudasim", "cudadrv", "cudapy", "nrt", "doc_examples", "core"]
@@ -21,87 +23,19 @@ FOLDERS = ["nocuda", "cudasim", "cudadrv", "cudapy", "nrt", "doc_examples", "cor
 MODULE_LIMIT = 900
 TEST_LIMIT = 300
 UNENDED = ("failed", "did not end")
-# What `pytest.importorskip` raises. unittest knows nothing of it.
-SKIPPED = "Skipped"
+NO_TESTS = 5
 
 
-class Result(unittest.TextTestResult):
-    """Writes how each test ended."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.how = {}
-
-    def save(self):
-        pathlib.Path(os.environ["CLIENT_RESULT"]).write_text(json.dumps(self.how))
-
-    def write(self, test, how):
-        if self.how.get(test.id(), UNENDED) == UNENDED:
-            self.how[test.id()] = how
-        self.save()
-
-    def failed(self, test, error):
-        how = "skipped" if error[0].__name__ == SKIPPED else "failed"
-        self.write(test, (how, f"{error[0].__name__}: {error[1]}"))
-
-    def startTest(self, test):
-        super().startTest(test)
-        self.write(test, UNENDED)
-
-    def addSuccess(self, test):
-        self.write(test, ("passed", ""))
-
-    def addExpectedFailure(self, test, error):
-        self.write(test, ("passed", ""))
-
-    def addSkip(self, test, reason):
-        self.write(test, ("skipped", reason))
-
-    def addFailure(self, test, error):
-        self.failed(test, error)
-
-    def addError(self, test, error):
-        self.failed(test, error)
-
-    def addUnexpectedSuccess(self, test):
-        self.write(test, ("failed", "an unexpected success"))
-
-    def addSubTest(self, test, subtest, error):
-        if error:
-            self.failed(test, error)
-
-    def startTestRun(self):
-        self.how = {test.id(): UNENDED for test in self.tests}
-
-    def stopTestRun(self):
-        # Those of a class that was skipped as a whole.
-        self.how = {test: how for test, how in self.how.items() if how != UNENDED}
-        self.save()
-
-
-def flat(tests):
-    return [each for test in tests for each in flat(test)] if isinstance(tests, unittest.TestSuite) else [tests]
-
-
-def child(name):
-    try:
-        tests = unittest.defaultTestLoader.loadTestsFromName(name)
-    except BaseException as error:
-        if type(error).__name__ != SKIPPED:
-            raise
-        pathlib.Path(os.environ["CLIENT_RESULT"]).write_text(json.dumps({name: ("skipped", str(error))}))
-        return
-    Result.tests = flat(tests)
-    unittest.TextTestRunner(verbosity=0, resultclass=Result, warnings="ignore").run(tests)
-
-
-def run(cuda_sim, name, limit):
-    """How each test of that name ended."""
+def run(cuda_sim, module, test="", limit=MODULE_LIMIT):
+    """How each test of a module ended, or one of them."""
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder, "result")
         result.write_text("{}")
-        command = [*cuda_sim, sys.executable, "-W", "ignore", __file__, "--child", name]
-        environment = os.environ | {"CLIENT_RESULT": str(result)}
+        options = ["-q", "-p", "numba_tests", "-p", "no:cacheprovider", "-o", "consider_namespace_packages=true"]
+        # It links by the driver, and warns of that; a test counts warnings.
+        options += ["-W", "ignore:cuda.bindings.nvjitlink:RuntimeWarning"]
+        command = [*cuda_sim, sys.executable, "-m", "pytest", *options, "--pyargs", module + test]
+        environment = os.environ | {"CLIENT_RESULT": str(result), "PYTHONPATH": str(pathlib.Path(__file__).parent)}
         with open(pathlib.Path(folder, "output"), "w+") as output:
             process = subprocess.Popen(
                 command, env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -117,16 +51,15 @@ def run(cuda_sim, name, limit):
             end = f"{end}: {output.read().strip().splitlines()[-3:]}"
         results = {test: tuple(how) for test, how in json.loads(result.read_text()).items()}
         results = {test: ("failed", end) if how == UNENDED else how for test, how in results.items()}
-        return results if results or process.returncode == 0 else {name: ("failed", end)}
+        return results if results or process.returncode == NO_TESTS else {"": ("failed", end)}
 
 
 def run_module(cuda_sim, module):
     """How each test of a module ended, and the seconds that it took."""
     start = time.monotonic()
-    results = run(cuda_sim, module, MODULE_LIMIT)
-    for test, (how, _) in list(results.items()):
-        if how == "failed" and test.startswith(f"{module}."):
-            results |= run(cuda_sim, test, TEST_LIMIT)
+    results = run(cuda_sim, module)
+    for test in [test for test, (how, _) in results.items() if how == "failed" and test]:
+        results |= run(cuda_sim, module, test, TEST_LIMIT)
     return results, time.monotonic() - start
 
 
@@ -151,7 +84,42 @@ def main(cuda_sim, modules):
     print(f"numba-cuda {numba_cuda.__version__}: {line(everything)}")
 
 
-if sys.argv[1] == "--child":
-    child(sys.argv[2])
-else:
+how_ended = {}
+
+
+def save():
+    pathlib.Path(os.environ["CLIENT_RESULT"]).write_text(json.dumps(how_ended))
+
+
+def name(nodeid):
+    return nodeid[nodeid.find("::") :] if "::" in nodeid else ""
+
+
+@pytest.fixture(scope="class")
+def initialize_from_pytest_config(request):
+    """A fixture of numba-cuda's sources that the installed tests lack."""
+    request.cls._dump_failed_filechecks = False
+
+
+def pytest_collection_finish(session):
+    how_ended.update({name(item.nodeid): UNENDED for item in session.items})
+    save()
+
+
+def pytest_collectreport(report):
+    if report.skipped:
+        how_ended[""] = ("skipped", str(report.longrepr))
+        save()
+
+
+def pytest_runtest_logreport(report):
+    how = "passed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
+    ended = report.when == "call" or how != "passed"
+    if ended and how_ended.get(name(report.nodeid), UNENDED) in (UNENDED, ("passed", "")):
+        errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+        how_ended[name(report.nodeid)] = (how, " ".join(errors))
+        save()
+
+
+if __name__ == "__main__":
     main(sys.argv[1].split(), sys.argv[2:])
