@@ -89,7 +89,7 @@ pycuda() {
             cd "$source"
             # PyCUDA's own random numbers, and all that is tested with them, want cuRAND's version.
             "$folder/pycuda/bin/python" configure.py --cuda-root="$cuda" --cuda-inc-dir="$cuda/include" \
-                --cudadrv-lib-dir="$folder/pycuda/link" --cudart-lib-dir="$cuda/lib" --cuda-enable-curand --curand-lib-dir="$cuda/lib"
+                --cudadrv-lib-dir="$folder/pycuda/link" --cudart-lib-dir="$cuda/lib" --curand-lib-dir="$cuda/lib"
             CFLAGS=-O0 "$folder/pycuda/bin/pip" install --quiet --no-build-isolation .
         )
     fi
