@@ -1,16 +1,10 @@
-//! Graphs: work by nodes, the order that it is done in, and captures that record it.
-//!
-//! A node is named by its graph and its number there. A graph that is made ready to be launched keeps the numbers, so the node of
-//! either names the node of both.
+//! Graphs: work by nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::abi::{Code, Handle, Outcome, Pointer};
-use crate::queue::{record, submit, wait_for};
-use crate::state::{locked, state};
+use crate::abi::{Handle, Pointer};
 use crate::work::{Host, Work};
 
 /// `CUgraph` and `CUgraphExec`.
@@ -47,134 +41,4 @@ impl Drop for UserObject {
         // SAFETY: the program gave us the function to be called with this argument.
         unsafe { (self.destroy)(self.data.0.cast()) };
     }
-}
-
-/// The recording of work as a graph, in all streams that take part.
-#[derive(Debug, Default)]
-pub(crate) struct Capture {
-    pub(crate) graph: Handle,
-    pub(crate) ended: AtomicBool,
-}
-
-/// A stream's or an event's part in a capture: what it records next comes after these nodes.
-#[derive(Clone, Debug)]
-pub(crate) struct Captured {
-    pub(crate) capture: Arc<Capture>,
-    pub(crate) after: Vec<Handle>,
-}
-
-impl Captured {
-    pub(crate) fn is_going_on(&self) -> bool {
-        !self.capture.ended.load(Ordering::Relaxed)
-    }
-}
-
-impl Graph {
-    /// All work, in an order that the dependencies allow; an error if they form a circle.
-    pub(crate) fn order(&self) -> Outcome<Vec<Work>> {
-        let nodes = locked(&self.nodes);
-        let (mut done, mut works) = (BTreeSet::new(), Vec::with_capacity(nodes.len()));
-        while done.len() < nodes.len() {
-            let before = done.len();
-            for (at, node) in nodes.iter() {
-                if !done.contains(at) && node.after.is_subset(&done) {
-                    done.insert(*at);
-                    works.extend(node.enabled.then(|| node.work.clone()));
-                }
-            }
-            if done.len() == before {
-                return Err(Code::INVALID_VALUE);
-            }
-        }
-        Ok(works)
-    }
-}
-
-/// Handle of a node: its graph's, with the node's number in the upper half.
-pub(crate) fn handle(graph: Handle, at: usize) -> Handle {
-    graph | (at + 1) << 32
-}
-
-/// The graph of a node.
-pub(crate) fn graph_of(node: Handle) -> Handle {
-    node & 0xffff_ffff
-}
-
-/// Does something with a node of a graph, which it may have from the graph that it was made of.
-pub(crate) fn with_node<T>(graph: Handle, node: Handle, body: impl FnOnce(&mut Node) -> Outcome<T>) -> Outcome<T> {
-    let graph = state()?.graphs.get(graph)?;
-    let mut nodes = locked(&graph.nodes);
-    body(nodes.get_mut(&number(node)?).ok_or(Code::INVALID_HANDLE)?)
-}
-
-/// The number of a node.
-pub(crate) fn number(node: Handle) -> Outcome<usize> {
-    (node >> 32).checked_sub(1).ok_or(Code::INVALID_HANDLE)
-}
-
-/// Adds a node after others.
-pub(crate) fn add(graph: Handle, work: Work, after: &[Handle]) -> Outcome<Handle> {
-    let after = after.iter().map(|node| number(*node)).collect::<Outcome<BTreeSet<_>>>()?;
-    let found = state()?.graphs.get(graph)?;
-    let mut nodes = locked(&found.nodes);
-    if !after.iter().all(|node| nodes.contains_key(node)) {
-        return Err(Code::INVALID_VALUE);
-    }
-    let at = nodes.last_key_value().map_or(0, |(last, _)| last + 1);
-    nodes.insert(at, Node { work, after, enabled: true });
-    Ok(handle(graph, at))
-}
-
-/// A copy of a graph that has no circles, with copies of the graphs in it.
-pub(crate) fn copied(graph: Handle, flags: u64) -> Outcome<Handle> {
-    let graph = state()?.graphs.get(graph)?;
-    graph.order()?;
-    let mut nodes = locked(&graph.nodes).clone();
-    for node in nodes.values_mut() {
-        match &mut node.work {
-            Work::Graph(child) => *child = copied(*child, 0)?,
-            Work::If { bodies, .. } => *bodies = bodies.iter().map(|body| copied(*body, 0)).collect::<Outcome<_>>()?,
-            _ => {}
-        }
-    }
-    Ok(state()?.graphs.add(Graph {
-        nodes: Mutex::new(nodes),
-        objects: Mutex::new(locked(&graph.objects).clone()),
-        conditions: Mutex::new(locked(&graph.conditions).clone()),
-        flags,
-    }))
-}
-
-/// Destroys a graph and the graphs in it.
-pub(crate) fn destroy(graph: Handle) -> Outcome {
-    let graph = state()?.graphs.remove(graph)?;
-    locked(&graph.nodes).values().try_for_each(|node| end(&node.work))
-}
-
-/// Destroys the graphs of work that is no longer wanted.
-pub(crate) fn end(work: &Work) -> Outcome {
-    match work {
-        Work::Graph(child) => destroy(*child),
-        Work::If { bodies, .. } => bodies.iter().try_for_each(|body| destroy(*body)),
-        _ => Ok(()),
-    }
-}
-
-/// Queues a graph's work in a stream; as one node, if the stream is captured.
-pub(crate) fn launch(graph: Handle, stream: Handle) -> Outcome {
-    let state = state()?;
-    if state.capture(stream)?.is_some() {
-        return submit(stream, Work::Graph(copied(graph, 0)?));
-    }
-    let graph = state.graphs.get(graph)?;
-    let works = graph.order()?;
-    for (target, value) in locked(&graph.conditions).iter().copied() {
-        submit(stream, Work::Fill { target, value, element_bytes: 4, width: 1, rows: 1, pitch: 0 })?;
-    }
-    works.into_iter().try_for_each(|work| match work {
-        Work::Graph(child) => launch(child, stream),
-        Work::Record(handle, event) => record(handle, &event, stream),
-        Work::Wait(_, event) => wait_for(&event, stream),
-        work => submit(stream, work),
-    })
 }

@@ -38,6 +38,7 @@ mod driver;
 mod graph;
 mod image;
 pub mod log;
+mod node;
 mod ocelot;
 pub mod options;
 mod queue;

@@ -7,10 +7,10 @@ use std::time::Instant;
 use ptx_sim::{Arg, Device, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observation, Observe};
 
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
-use crate::graph::{Captured, add};
 use crate::log::Line;
+use crate::node::{add, copied};
 use crate::state::{Context, State, code_of, context_of, flush, locked, refused, say, state};
-use crate::work::{Choice, Event, Function, Host, Place, Work};
+use crate::work::{Captured, Choice, Event, Function, Host, Place, Work};
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });
 
@@ -95,6 +95,25 @@ pub(crate) fn record(handle: Handle, event: &Arc<Event>, stream: Handle) -> Outc
 pub(crate) fn wait_for(event: &Event, stream: Handle) -> Outcome {
     let item = *locked(&event.item);
     item.map_or(Ok(()), |item| push(state()?, stream, Work::Sequence(Vec::new()), vec![item]).map(|_| ()))
+}
+
+/// Queues a graph's work in a stream; as one node, if the stream is captured.
+pub(crate) fn launch_graph(graph: Handle, stream: Handle) -> Outcome {
+    let state = state()?;
+    if state.capture(stream)?.is_some() {
+        return submit(stream, Work::Graph(copied(graph, 0)?));
+    }
+    let graph = state.graphs.get(graph)?;
+    let works = graph.order()?;
+    for (target, value) in locked(&graph.conditions).iter().copied() {
+        submit(stream, Work::Fill { target, value, element_bytes: 4, width: 1, rows: 1, pitch: 0 })?;
+    }
+    works.into_iter().try_for_each(|work| match work {
+        Work::Graph(child) => launch_graph(child, stream),
+        Work::Record(handle, event) => record(handle, &event, stream),
+        Work::Wait(_, event) => wait_for(&event, stream),
+        work => submit(stream, work),
+    })
 }
 
 /// Does all the work that the program waits for.

@@ -12,10 +12,10 @@ use ptx_sim::{
 };
 
 use crate::abi::{BUILT_IN_STREAMS, Code, CopySide, Handle, Outcome, Pointer};
-use crate::graph::{Captured, Graph, UserObject};
+use crate::graph::{Graph, UserObject};
 use crate::log::Line;
 use crate::options::Options;
-use crate::work::{Event, FIRST_ADDRESS, Function, Place, Work};
+use crate::work::{Captured, Event, FIRST_ADDRESS, Function, Place, Work};
 
 /// Bytes of memory that each simulated GPU says it has.
 pub(crate) const MEMORY: u64 = 16 << 30;

@@ -1,14 +1,13 @@
-//! Pieces of work that a stream queues: launches, copies, fills, calls of the host.
+//! Pieces of work that a stream queues: launches, copies, fills, calls of the host; or records, while it is captured.
 
 use std::ffi::c_void;
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ptx_sim::{Arg, Kernel, LaunchConfig};
 
 use crate::abi::{Copy3d, CopySide, Handle, Pointer};
-use crate::graph::Captured;
 
 /// First address of device memory: beyond all that a process can map on x86-64 and on 64-bit ARM, so that an address says whose it is.
 pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
@@ -155,5 +154,25 @@ pub(crate) struct Next {
 impl Default for Next {
     fn default() -> Self {
         Self { block: [1; 3], shared_bytes: 0, params: Vec::new() }
+    }
+}
+
+/// The recording of work as a graph, in all streams that take part.
+#[derive(Debug, Default)]
+pub(crate) struct Capture {
+    pub(crate) graph: Handle,
+    pub(crate) ended: AtomicBool,
+}
+
+/// A stream's or an event's part in a capture: what it records next comes after these nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Captured {
+    pub(crate) capture: Arc<Capture>,
+    pub(crate) after: Vec<Handle>,
+}
+
+impl Captured {
+    pub(crate) fn is_going_on(&self) -> bool {
+        !self.capture.ended.load(Ordering::Relaxed)
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put};
-use crate::graph::Captured;
 use crate::queue::{self, Wanted, finish, submit};
 use crate::state::{self, context, context_of, locked, state, working};
-use crate::work::{Event, Work};
+use crate::work::{Captured, Event, Work};
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const WITHOUT_TIMES: c_uint = 2;

@@ -12,8 +12,9 @@ use crate::abi::{
     Code, Copy3d, DeviceId, Handle, KernelNode, LaunchAttribute, MemsetNode, Outcome, Pointer, launch_attribute,
 };
 use crate::api::{exported, put, put_if_wanted, slice};
-use crate::graph::{Graph, Node, UserObject, copied, destroy, end, graph_of, handle, launch, number, with_node};
-use crate::queue::{Wanted, finish};
+use crate::graph::{Graph, Node, UserObject};
+use crate::node::{copied, destroy, end, graph_of, handle, number, with_node};
+use crate::queue::{Wanted, finish, launch_graph};
 use crate::state::{context, locked, new_handle, refused, state};
 use crate::work::{Choice, Host, Work};
 
@@ -46,7 +47,7 @@ pub(crate) unsafe fn add(
     work: Work,
 ) -> Outcome {
     // SAFETY: as the caller promises.
-    unsafe { put(added, crate::graph::add(graph, work, slice(dependencies, count)?)?) }
+    unsafe { put(added, crate::node::add(graph, work, slice(dependencies, count)?)?) }
 }
 
 /// Changes the work of a node in its graph.
@@ -928,7 +929,7 @@ exported! {
     }
 
     fn cuGraphLaunch(executable: Handle, stream: Handle) {
-        launch(executable, stream)
+        launch_graph(executable, stream)
     }
 }
 

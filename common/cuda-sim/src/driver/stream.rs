@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice};
-use crate::graph::{Capture, Captured, Graph};
+use crate::graph::Graph;
 use crate::queue::{Wanted, finish, submit, wait_for};
 use crate::state::{self, Stream, context, context_of, locked, state};
-use crate::work::Work;
+use crate::work::{Capture, Captured, Work};
 
 /// `CUstreamCaptureStatus`.
 const NOT_CAPTURING: c_int = 0;
