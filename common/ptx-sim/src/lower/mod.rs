@@ -77,7 +77,7 @@ pub(crate) fn lower<'a>(
         source,
         allowance,
         reached: HashMap::new(),
-        formals: Vec::new(),
+        formals: HashMap::new(),
         callable: Vec::new(),
     };
     module.program.files = ast.files.iter().map(|(index, path)| (*index, file_name(path))).collect();
@@ -92,6 +92,7 @@ pub(crate) fn lower<'a>(
         let linked = linked.contains(&(function.linkage.unit, function.name));
         let name = name_of(Linkage { linked, ..function.linkage }, function.name);
         let index = *module.function_names.entry(name).or_insert(count);
+        module.formals.insert((function.linkage.unit, index), [&function.returns, &function.params]);
         definitions.resize(definitions.len().max(index as usize + 1), None);
         let known = &mut definitions[index as usize];
         match known {
@@ -108,8 +109,6 @@ pub(crate) fn lower<'a>(
             _ => *known = Some(function),
         }
     }
-    let formals = |function: &&'a Function<'a>| [&*function.returns, &*function.params];
-    module.formals = definitions.iter().map(|function| function.as_ref().map_or([&[][..]; 2], formals)).collect();
     module.program.functions = vec![crate::ir::Function::default(); module.function_names.len()];
     for variable in &ast.variables {
         module.declare_global(variable)?;

@@ -52,8 +52,8 @@ pub(super) struct Module<'a> {
     /// Resources reached from the functions that a kernel calls, by those functions and whether it calls through a pointer:
     /// many kernels call the same.
     pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
-    /// What each function is declared to take and to return.
-    pub(super) formals: Vec<Formals<'a>>,
+    /// What a unit declares a function to take and to return: linkers do not compare.
+    pub(super) formals: HashMap<(u32, u32), Formals<'a>>,
     /// The functions that a call through a pointer may mean.
     pub(super) callable: Vec<u32>,
 }

@@ -88,7 +88,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let (callee, formals) = match self.lookup(callee) {
             Some(Symbol::Function(index)) => {
-                let formals = Some(self.module.formals[index as usize]);
+                let formals = self.module.formals.get(&(self.module.unit, index)).copied();
                 match builtin(callee) {
                     Some(builtin) if !self.module.bodies.contains(callee) => (builtin, formals),
                     _ => {
