@@ -7,7 +7,7 @@ use crate::attention::{self, Products};
 #[derive(Clone, Debug)]
 pub(super) enum Kernels {
     /// f16.
-    Tuned(attention::Tuned),
+    Tuned(Box<attention::Tuned>),
     /// f32.
     Single(attention::Attention),
 }

@@ -336,7 +336,7 @@ impl Cores {
             layer_norm: LayerNorm::load(device)?,
             attention: match precision {
                 Precision::Tf32 => attention::Kernels::Single(Attention::over_f32(device, Products::Tf32)?),
-                _ => attention::Kernels::Tuned(TunedAttention::load(device)?),
+                _ => attention::Kernels::Tuned(Box::new(TunedAttention::load(device)?)),
             },
         })
     }
