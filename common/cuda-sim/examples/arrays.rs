@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::process::ExitCode;
 
-use driver::{Driver, Launch, Symbol, call};
+use driver::{Driver, Launch, Symbol, call, exit_code};
 
 mod driver;
 
@@ -186,11 +186,5 @@ fn run() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::from(3)
-        }
-    }
+    exit_code(run())
 }

@@ -1,4 +1,4 @@
-//! What Python's bindings rely on, beside launches and copies: blocks that wait for each other by `libcudadevrt.a`, user objects of
+//! Needs of Python's bindings beside launches and copies: blocks that wait for each other by `libcudadevrt.a`, user objects of
 //! graphs, and an error in a forked process.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use driver::{Driver, Launch, Symbol, call};
+use driver::{Driver, Launch, Symbol, call, exit_code};
 
 mod driver;
 
@@ -87,7 +87,7 @@ fn user_objects(driver: &Driver) -> Result<(), String> {
     Ok(())
 }
 
-/// What a call returns in a process that this one forks.
+/// Prints the result of a call in a process that this one forks.
 #[cfg(unix)]
 fn fork(driver: &Driver) {
     let own = libloading::os::unix::Library::this();
@@ -121,11 +121,5 @@ fn run() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::from(3)
-        }
-    }
+    exit_code(run())
 }

@@ -7,7 +7,7 @@
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::process::ExitCode;
 
-use driver::{Driver, Launch, Symbol, call};
+use driver::{Driver, Launch, Symbol, call, exit_code};
 
 mod driver;
 
@@ -60,11 +60,5 @@ fn run(kernel: &str, mut image: Vec<u8>) -> Result<(), String> {
 fn main() -> ExitCode {
     let kernel = std::env::args().nth(1).unwrap_or_else(|| "add".to_owned());
     let image = std::env::args().nth(2).map_or_else(|| PTX.into(), |file| std::fs::read(file).unwrap());
-    match run(&kernel, image) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::from(3)
-        }
-    }
+    exit_code(run(&kernel, image))
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use driver::{Driver, Symbol, call};
+use driver::{Driver, Symbol, call, exit_code};
 
 mod driver;
 
@@ -246,11 +246,5 @@ fn run() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::from(3)
-        }
-    }
+    exit_code(run())
 }

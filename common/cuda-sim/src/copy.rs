@@ -66,7 +66,7 @@ impl CopySide {
         }
     }
 
-    /// The place so many bytes further on: at the beginning of the next row if a row ends there.
+    /// The place after `bytes`; at the end of a row, the start of the next.
     fn after(mut self, bytes: usize) -> Outcome<Self> {
         let ends = self.left_in_row()? == bytes;
         (self.x_bytes, self.y) = if ends { (0, self.y + 1) } else { (self.x_bytes + bytes, self.y) };

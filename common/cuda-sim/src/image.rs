@@ -17,7 +17,7 @@ const ELF: [u8; 4] = *b"\x7fELF";
 /// before and behind it, and an empty one.
 pub(crate) const LINKED: &[u8; 8] = b"cuda-sim";
 
-/// What linked programs use of `libcudadevrt.a`. Its functions are weak: a program's own come first.
+/// The functions of `libcudadevrt.a` that linked programs use. They are weak: a program's own come first.
 pub(crate) const DEVICE_RUNTIME: &str = include_str!("device_runtime.ptx");
 
 /// Remedy for a program of machine code alone, which the simulator does not run.

@@ -1,6 +1,7 @@
 //! The driver's library, as the tests' programs see it.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::process::ExitCode;
 
 use libloading::Library;
 pub(crate) use libloading::Symbol;
@@ -38,6 +39,17 @@ pub(crate) type Launch = unsafe extern "C" fn(
     *const *const c_void,
     *const *const c_void,
 ) -> c_int;
+
+/// Says why a program failed.
+pub(crate) fn exit_code(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(3)
+        }
+    }
+}
 
 /// Calls a function of the driver with arguments that fit registers: numbers and addresses.
 macro_rules! call {

@@ -127,7 +127,7 @@ unsafe fn copy_all(
     (0..count).try_for_each(|at| copy(Place::of(to[at]), Place::of(from[at]), bytes[at], stream))
 }
 
-/// What a program has advised for managed memory: nothing, as advice has no effect. `CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY` is 1;
+/// Advice for managed memory: none, as it has no effect. `CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY` is 1;
 /// others are places.
 ///
 /// # Safety

@@ -6,6 +6,7 @@ pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod graph;
+pub(crate) mod graph_node;
 pub(crate) mod launch;
 pub(crate) mod link;
 pub(crate) mod memory;
@@ -15,6 +16,7 @@ pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;
 mod unsupported;
+pub(crate) mod user_object;
 
 use crate::api::Address;
 
@@ -29,6 +31,7 @@ pub(crate) fn find(name: &str) -> Option<Address> {
         error::FUNCTIONS,
         event::FUNCTIONS,
         graph::FUNCTIONS,
+        graph_node::FUNCTIONS,
         launch::FUNCTIONS,
         link::FUNCTIONS,
         memory::FUNCTIONS,
@@ -37,6 +40,7 @@ pub(crate) fn find(name: &str) -> Option<Address> {
         pool::FUNCTIONS,
         stream::FUNCTIONS,
         tensor_map::FUNCTIONS,
+        user_object::FUNCTIONS,
     ];
     let is_it = |(known, _): &&(&str, Address)| {
         let version = known.strip_prefix(name).and_then(|rest| rest.strip_prefix("_v"));

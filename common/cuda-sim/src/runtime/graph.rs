@@ -9,7 +9,9 @@ use super::{outcome, runtime, same_as_driver};
 use crate::abi::{Code, Handle, KernelNode, MemsetNode, Outcome, Pointer};
 use crate::api::put;
 use crate::driver::graph::*;
+use crate::driver::graph_node::*;
 use crate::driver::launch::of_node;
+use crate::driver::user_object::*;
 use crate::work::Work;
 
 /// `cudaKernelNodeParams`
