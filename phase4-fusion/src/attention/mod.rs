@@ -602,11 +602,12 @@ impl Attention {
     /// Blocks of a launch: one or a cluster for each tile of queries; of a persistent grid as many as fit, which with a mask take
     /// tiles in pairs.
     fn blocks(&self, kernel: &HeadKernel, size: &Size, options: Options, processors: usize) -> usize {
-        let tiles = size.queries.div_ceil(kernel.queries);
         match self.method {
-            Method::Stays if options.causal => processors.min(size.matrices() * tiles.div_ceil(2)),
-            Method::Stays => processors.min(size.matrices() * tiles),
-            _ => size.matrices() * tiles * kernel.slices,
+            Method::Stays if options.causal => {
+                processors.min(size.matrices() * size.queries.div_ceil(kernel.queries).div_ceil(2))
+            }
+            Method::Stays => processors.min(kernel.tiles(size)),
+            _ => kernel.tiles(size) * kernel.slices,
         }
     }
 

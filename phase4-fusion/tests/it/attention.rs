@@ -107,7 +107,7 @@ device_test! {
         Ok(())
     }
 
-    /// One query, and several: fewer keys than blocks, and so many that each lane takes several steps.
+    /// One query or several, with fewer keys than blocks or several steps of keys for each lane.
     fn streams_of_keys_add_up(device) {
         let Some(stream) = here(&device, step("stream").load(&device))? else { return Ok(()) };
         for (queries, keys, head, causal) in [(1, 3, 40, false), (1, 2100, 128, false), (3, 1100, 64, true), (2, 4300, 56, false), (1, 130, 80, true)] {

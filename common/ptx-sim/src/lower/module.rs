@@ -52,7 +52,7 @@ pub(super) struct Module<'a> {
     /// Resources reached from the functions that a kernel calls, by those functions and whether it calls through a pointer:
     /// many kernels call the same.
     pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
-    /// What a unit declares a function to take and to return: linkers do not compare.
+    /// Parameters and results of a function by a unit's declaration: linkers do not compare those of several.
     pub(super) formals: HashMap<(u32, u32), Formals<'a>>,
     /// The functions that a call through a pointer may mean.
     pub(super) callable: Vec<u32>,

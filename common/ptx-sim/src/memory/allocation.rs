@@ -483,7 +483,7 @@ fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
 mod tests {
     use super::*;
 
-    /// What is written, bit by bit.
+    /// Whether each byte is written.
     fn written(allocation: &Allocation) -> Vec<bool> {
         let bits = allocation.written().unwrap();
         (0..allocation.bytes).map(|at| bits.word(at / 64) >> (at % 64) & 1 == 1).collect()

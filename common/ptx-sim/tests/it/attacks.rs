@@ -456,7 +456,7 @@ fn an_offset_to_a_function_is_no_function() {
     }
 }
 
-/// What a pointer leads to has the type that the call says: sizes and numbers of arguments and results.
+/// A called function has the type that the call says: sizes and numbers of arguments and results.
 #[test]
 fn a_call_through_a_pointer_names_the_argument_that_differs() {
     let launched = |function: &str, prototype: &str, call: &str| {
