@@ -47,16 +47,21 @@
             mark();
         };
         box.checked = read.has(end.dataset.page);
-        box.addEventListener("change", () => set(box.checked));
         // Whoever has scrolled to the end has read it, unless they say otherwise. A page that fits the window is not read at once.
         let scrolled = false;
         const watch = new IntersectionObserver(([entry]) => {
-            if (entry.isIntersecting && scrolled && !box.checked) {
+            if (entry.isIntersecting && scrolled) {
                 watch.disconnect();
                 set(true);
             }
         });
-        watch.observe(end);
+        if (!box.checked) {
+            watch.observe(end);
+        }
+        box.addEventListener("change", () => {
+            watch.disconnect();
+            set(box.checked);
+        });
         document.addEventListener("scroll", () => { scrolled = true; }, { once: true });
     }
     mark();

@@ -323,6 +323,13 @@ try {
     await send("Page.reload");
     await until(`document.readyState === 'complete' && document.querySelector('.sidebar .chapter a.read')`, "the mark after a reload");
     assert.ok(await page("document.querySelector('.map a.read') !== null"), "the map shows it too");
+    // Who says that it is unread is not overruled by its end.
+    await page("document.querySelector('nav.onward input').click()");
+    for (const place of ["0", "document.body.scrollHeight"]) {
+        await page(`scrollTo(0, ${place}); new Promise((seen) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(seen)), 50))`);
+    }
+    assert.equal(await page(ticked), false);
+    await page("document.querySelector('nav.onward input').click()");
     await look("map", ".map");
     await page("document.querySelector('#mdbook-sidebar-toggle[aria-expanded=false]')?.click()");
     await look("sidebar", ".sidebar .chapter");
