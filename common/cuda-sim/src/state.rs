@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ptx_sim::{
-    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, TexelFormat,
+    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, Sampling,
+    TexelFormat,
 };
 
 use crate::abi::{BUILT_IN_STREAMS, Code, CopySide, Handle, Outcome, Pointer};
+use crate::array::Resource;
 use crate::graph::{Graph, UserObject};
 use crate::log::Line;
 use crate::options::Options;
@@ -38,6 +40,8 @@ pub(crate) struct State {
     pub(crate) graphs: Handles<Graph>,
     pub(crate) links: Handles<Link>,
     pub(crate) arrays: Handles<Array>,
+    /// Textures that programs have created, with what each reads and how.
+    pub(crate) textures: Mutex<BTreeMap<u64, (Resource, Sampling)>>,
     /// References of the program to its objects.
     pub(crate) user_objects: Mutex<BTreeMap<Handle, Vec<Arc<UserObject>>>>,
     /// Allocations that the host reaches too, by the address at which they begin.
@@ -162,6 +166,7 @@ impl State {
             graphs: Handles::default(),
             links: Handles::default(),
             arrays: Handles::default(),
+            textures: Mutex::default(),
             user_objects: Mutex::default(),
             host_memory: Mutex::default(),
             graph_memory: Mutex::default(),
@@ -355,6 +360,12 @@ impl<T> Handles<T> {
         locked(&self.0).remove(&handle).ok_or(Code::INVALID_HANDLE)
     }
 
+    /// The handle of the thing for which a condition holds.
+    pub(crate) fn find(&self, is_it: impl Fn(&T) -> bool) -> Outcome<Handle> {
+        let things = locked(&self.0);
+        things.iter().find(|(_, thing)| is_it(thing)).map(|(handle, _)| *handle).ok_or(Code::INVALID_HANDLE)
+    }
+
     /// Removes what a condition does not hold for.
     pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
         locked(&self.0).retain(|_, thing| keep(thing));
@@ -414,6 +425,8 @@ pub(crate) enum HostMemoryKind {
 #[derive(Debug)]
 pub(crate) struct Module {
     pub(crate) loaded: LoadedModule,
+    /// Maximum number of registers per thread, if the program sets one (`CU_JIT_MAX_REGISTERS`).
+    pub(crate) max_registers: Option<u32>,
     /// Handle of each function that was asked for: the same one each time.
     pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
 }

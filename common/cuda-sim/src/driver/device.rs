@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use ptx_sim::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
 
 use crate::abi::{Code, DeviceId, Handle, Outcome, device_attribute as attribute};
-use crate::api::{exported, put};
+use crate::api::{exported, put, text};
 use crate::queue::{Wanted, finish};
 use crate::state::{Context, MEMORY, MULTIPROCESSORS, state};
 
@@ -80,6 +80,13 @@ pub(crate) fn uuid(device: DeviceId) -> [u8; 16] {
     uuid
 }
 
+/// The device of an identifier such as `0000:01:00.0`, where the domain and the function may be left out.
+fn by_bus_id(text: &str) -> Option<DeviceId> {
+    let slot = text.strip_suffix(".0").unwrap_or(text).strip_suffix(":00")?;
+    let bus = slot.rsplit_once(':').map_or(slot, |(_, bus)| bus);
+    DeviceId::from_str_radix(bus, 16).ok().map(|bus| bus - 1)
+}
+
 exported! {
     fn cuDeviceGetCount(count: *mut c_int) {
         // SAFETY: a place of the caller's.
@@ -146,6 +153,14 @@ exported! {
         // SAFETY: the caller's buffer has `length` bytes.
         unsafe { std::ptr::copy_nonoverlapping(id.as_ptr(), text.cast(), id.len()) };
         Ok(())
+    }
+
+    fn cuDeviceGetByPCIBusId(device: *mut DeviceId, text: *const c_char) {
+        // SAFETY: the caller's string.
+        let found = by_bus_id(unsafe { self::text(text)? }).ok_or(Code::INVALID_VALUE)?;
+        checked(found)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, found) }
     }
 
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) {

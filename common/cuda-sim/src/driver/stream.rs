@@ -21,6 +21,11 @@ fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
     Ok(state()?.streams.add(Stream { context, flags, priority, capture: Mutex::default() }))
 }
 
+fn context_handle(stream: Handle) -> Outcome<Handle> {
+    let stream = state()?.stream(stream)?;
+    stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)
+}
+
 /// Waits for the work of a stream so far.
 fn wait(stream: Handle) -> Outcome {
     context_of(stream)?;
@@ -137,10 +142,16 @@ exported! {
     }
 
     fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
-        let stream = state()?.stream(stream)?;
-        let own = stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)?;
         // SAFETY: a place of the caller's.
-        unsafe { put(context, own) }
+        unsafe { put(context, context_handle(stream)?) }
+    }
+
+    fn cuStreamGetCtx_v2(stream: Handle, context: *mut Handle, green: *mut Handle) {
+        // SAFETY: null or places of the caller's.
+        unsafe {
+            put_if_wanted(green, 0);
+            put(context, context_handle(stream)?)
+        }
     }
 
     fn cuStreamGetId(stream: Handle, id: *mut u64) {
@@ -227,6 +238,12 @@ exported! {
     fn cuStreamIsCapturing(stream: Handle, capturing: *mut c_int) {
         // SAFETY: a place of the caller's.
         unsafe { put(capturing, status(stream)?) }
+    }
+
+    fn cuStreamGetCaptureInfo(stream: Handle, capturing: *mut c_int, id: *mut u64) {
+        let (graph, dependencies, count) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: places of the caller's.
+        unsafe { capture_info(stream, capturing, id, graph, dependencies, count) }
     }
 
     fn cuStreamGetCaptureInfo_v2(

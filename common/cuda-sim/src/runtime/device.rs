@@ -132,18 +132,18 @@ runtime! {
         status: *mut c_int,
     ) also cudaGetDriverEntryPoint_ptsz {
         // SAFETY: as the caller promises.
-        unsafe { entry_point(symbol, function, status) }
+        unsafe { entry_point(symbol, function, VERSION, status) }
     }
 
     fn cudaGetDriverEntryPointByVersion(
         symbol: *const c_char,
         function: *mut *const c_void,
-        _version: c_uint,
+        version: c_uint,
         _flags: u64,
         status: *mut c_int,
     ) also cudaGetDriverEntryPointByVersion_ptsz {
         // SAFETY: as the caller promises.
-        unsafe { entry_point(symbol, function, status) }
+        unsafe { entry_point(symbol, function, version as c_int, status) }
     }
 }
 
@@ -151,9 +151,14 @@ runtime! {
 ///
 /// # Safety
 /// As `cudaGetDriverEntryPoint` asks.
-unsafe fn entry_point(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
+unsafe fn entry_point(
+    symbol: *const c_char,
+    function: *mut *const c_void,
+    version: c_int,
+    status: *mut c_int,
+) -> Outcome {
     // SAFETY: as the caller promises.
-    match unsafe { look_up(symbol, function, status) } {
+    match unsafe { look_up(symbol, function, version, status) } {
         Err(Code::NOT_FOUND) => Ok(()),
         found => found,
     }
@@ -164,6 +169,7 @@ same_as_driver! {
     fn cudaDeviceGetAttribute(value: *mut c_int, id: c_int, device: DeviceId) = cuDeviceGetAttribute;
     fn cudaDeviceGetP2PAttribute(value: *mut c_int, id: c_int, device: DeviceId, peer: DeviceId) = cuDeviceGetP2PAttribute;
     fn cudaDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: DeviceId) = cuDeviceGetPCIBusId;
+    fn cudaDeviceGetByPCIBusId(device: *mut DeviceId, text: *const c_char) = cuDeviceGetByPCIBusId;
     fn cudaDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) = cuDeviceCanAccessPeer;
     fn cudaDeviceSynchronize() also cudaThreadSynchronize = cuCtxSynchronize;
     fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) = cuCtxGetLimit;

@@ -11,7 +11,6 @@ crate::api::unsupported! {
     cudaDestroyExternalMemory
     cudaDestroyExternalSemaphore
     cudaDeviceFlushGPUDirectRDMAWrites
-    cudaDeviceGetByPCIBusId
     cudaDeviceGetHostAtomicCapabilities
     cudaDeviceGetNvSciSyncAttributes
     cudaDeviceGetP2PAtomicCapabilities
@@ -42,13 +41,8 @@ crate::api::unsupported! {
     cudaGLUnregisterBufferObject
     cudaGetExportTable
     cudaGetMipmappedArrayLevel
-    cudaGetSurfaceObjectResourceDesc
-    cudaGetTextureObjectResourceDesc
-    cudaGetTextureObjectResourceViewDesc
-    cudaGetTextureObjectTextureDesc
     cudaGraphAddExternalSemaphoresSignalNode
     cudaGraphAddExternalSemaphoresWaitNode
-    cudaGraphDebugDotPrint
     cudaGraphExecExternalSemaphoresSignalNodeSetParams
     cudaGraphExecExternalSemaphoresWaitNodeSetParams
     cudaGraphExternalSemaphoresSignalNodeGetParams
@@ -76,10 +70,7 @@ crate::api::unsupported! {
     cudaIpcOpenEventHandle
     cudaIpcOpenMemHandle
     cudaLaunchCooperativeKernelMultiDevice
-    cudaLibraryEnumerateKernels
-    cudaLibraryGetKernelCount
     cudaLibraryGetUnifiedFunction
-    cudaLibraryLoadFromFile
     cudaLogsCurrent
     cudaLogsDumpToFile
     cudaLogsDumpToMemory

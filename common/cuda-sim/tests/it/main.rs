@@ -124,13 +124,46 @@ five faces: cuArray3DCreate_v2 failed with 1
 }
 
 #[test]
+fn programs_are_told_what_there_is() {
+    let expected = "\
+device Ok(0)
+device Ok(0)
+device Err(\"cuDeviceGetByPCIBusId failed with 101\")
+2 kernels: clustered shares 0
+of its library true, loaded 1, shares
+parameter at 16, 48 bytes; cuKernelGetParamInfo failed with 1
+managed 4 bytes; cuLibraryGetManaged failed with 500
+2 functions, registers [Ok(24), Ok(64), Ok(20), Ok(20)]
+shared memory left [231448, 114712, 0]
+clusters of 8 at most, [66, 66] of 4, 4 along x
+pointer 2 0 true 1000 0
+pointer 0 0 false 0 -2
+planes [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]
+context true 0 true 0, capturing 1
+value 0x200000003; cuStreamWaitValue32_v2 failed with 801
+cuCtxSynchronize [true, true]
+cuStreamGetCaptureInfo [true, true]
+cuMemAlloc [true, true]
+";
+    prints("queries", expected);
+}
+
+#[test]
 fn graphs_do_what_their_nodes_say() {
     let expected = "\
 parameters true true 2
 value 110
 child true 112, objects 0 1
 capture: 4 nodes, 4 edges, cuEventQuery failed with 907
+edges 6, 3 after the first, 2 before the fourth
+5 without one
+digraph dot {
+  node0 [label=\"0: MEMSET\"];
+  node1 [label=\"1: KERNEL add\"];
+  node0 -> node1;
+}
 captured [(7, [4]), (2, [1])], true
+updated 0 60, cuGraphExecUpdate failed with 910, 2
 loop 11
 loop 13
 flags: cuGraphInstantiateWithFlags failed with 1
