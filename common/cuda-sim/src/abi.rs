@@ -258,6 +258,7 @@ pub(crate) mod device_attribute {
     pub(crate) const COOPERATIVE_LAUNCH: i32 = 95;
     pub(crate) const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: i32 = 97;
     pub(crate) const HOST_REGISTER_SUPPORTED: i32 = 99;
+    pub(crate) const VIRTUAL_MEMORY_MANAGEMENT: i32 = 102;
     pub(crate) const MAX_BLOCKS_PER_MULTIPROCESSOR: i32 = 106;
     pub(crate) const RESERVED_SHARED_MEMORY_PER_BLOCK: i32 = 111;
     pub(crate) const MEMORY_POOLS_SUPPORTED: i32 = 115;

@@ -17,6 +17,7 @@ use crate::array::Resource;
 use crate::graph::{Graph, UserObject};
 use crate::log::Line;
 use crate::options::Options;
+use crate::virtual_memory::VirtualMemory;
 use crate::work::{Captured, Event, FIRST_ADDRESS, Function, Place, Work};
 
 /// Bytes of memory that each simulated GPU says it has.
@@ -48,6 +49,7 @@ pub(crate) struct State {
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
     /// Allocations of graphs, which stay for the next launch when they are freed.
     pub(crate) graph_memory: Mutex<BTreeSet<Pointer>>,
+    pub(crate) virtual_memory: Mutex<VirtualMemory>,
     pub(crate) pools: Handles<Pool>,
     /// Pools that programs have chosen for devices, in place of the default ones.
     pub(crate) current_pools: Mutex<BTreeMap<c_int, Handle>>,
@@ -170,6 +172,7 @@ impl State {
             user_objects: Mutex::default(),
             host_memory: Mutex::default(),
             graph_memory: Mutex::default(),
+            virtual_memory: Mutex::default(),
             pools,
             current_pools: Mutex::default(),
             default_pools,
@@ -217,8 +220,18 @@ impl State {
         match self.host_memory(pointer) {
             Some(_) => self.free_host(pointer, HostMemoryKind::Managed),
             None if pointer == 0 => Ok(()),
+            None if locked(&self.virtual_memory).left(pointer).is_some() => Err(Code::INVALID_VALUE),
             None => self.device.free(DevicePtr(pointer)).map_err(|error| refused(&error)),
         }
+    }
+
+    /// Bytes from a place on that a copy may take at once: a mapping ends where the next begins.
+    pub(crate) fn at_once(&self, place: Place) -> usize {
+        let mapped = match place {
+            Place::Device(address) => locked(&self.virtual_memory).left(address),
+            Place::Host(_) => None,
+        };
+        mapped.map_or(usize::MAX, |bytes| bytes as usize)
     }
 
     /// Whether a stream's work and that of the default stream do not wait for each other.

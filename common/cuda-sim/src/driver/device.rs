@@ -67,6 +67,7 @@ pub(crate) fn value_of(id: c_int, device: DeviceId) -> Outcome<c_int> {
         | attribute::UNIFIED_ADDRESSING
         | attribute::STREAM_PRIORITIES_SUPPORTED
         | attribute::COOPERATIVE_LAUNCH
+        | attribute::VIRTUAL_MEMORY_MANAGEMENT
         | attribute::MEMORY_POOLS_SUPPORTED => 1,
         _ if (1..attribute::END).contains(&id) => 0,
         _ => return Err(Code::INVALID_VALUE),

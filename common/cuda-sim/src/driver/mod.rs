@@ -20,6 +20,7 @@ mod stream_memory;
 pub(crate) mod tensor_map;
 mod unsupported;
 pub(crate) mod user_object;
+mod virtual_memory;
 
 use std::ffi::c_int;
 
@@ -74,6 +75,7 @@ pub(crate) fn find(name: &str, version: c_int) -> Option<Address> {
         stream_memory::FUNCTIONS,
         tensor_map::FUNCTIONS,
         user_object::FUNCTIONS,
+        virtual_memory::FUNCTIONS,
     ];
     let is_there = |known: &str| SINCE.iter().all(|(name, since)| *name != known || version >= *since);
     let is_it = |(known, _): &&(&str, Address)| {

@@ -14,14 +14,14 @@ const USED: c_int = 7;
 const USED_PEAK: c_int = 8;
 
 /// `CUmemLocationType` and `CUmemAccess_flags`.
-const DEVICE: c_int = 1;
+pub(super) const DEVICE: c_int = 1;
 const READ_WRITE: c_int = 3;
 
 /// `CUmemLocation`.
 #[repr(C)]
 pub(crate) struct Location {
-    kind: c_int,
-    id: c_int,
+    pub(super) kind: c_int,
+    pub(super) id: c_int,
 }
 
 /// `CUmemPoolProps`.

@@ -78,34 +78,23 @@ crate::api::unsupported! {
     cuLogsDumpToMemory
     cuLogsRegisterCallback
     cuLogsUnregisterCallback
-    cuMemAddressFree
-    cuMemAddressReserve
     cuMemBatchDecompressAsync
     cuMemcpy3DBatchAsync
     cuMemcpy3DBatchAsync_v2
-    cuMemCreate
     cuMemDiscardAndPrefetchBatchAsync
     cuMemDiscardBatchAsync
     cuMemExportToShareableHandle
-    cuMemGetAccess
-    cuMemGetAllocationGranularity
-    cuMemGetAllocationPropertiesFromHandle
     cuMemGetDefaultMemPool
     cuMemGetHandleForAddressRange
     cuMemGetMemPool
     cuMemImportFromShareableHandle
-    cuMemMap
     cuMemMapArrayAsync
     cuMemPoolExportPointer
     cuMemPoolExportToShareableHandle
     cuMemPoolImportFromShareableHandle
     cuMemPoolImportPointer
     cuMemPrefetchBatchAsync
-    cuMemRelease
-    cuMemRetainAllocationHandle
-    cuMemSetAccess
     cuMemSetMemPool
-    cuMemUnmap
     cuMipmappedArrayCreate
     cuMipmappedArrayDestroy
     cuMipmappedArrayGetLevel

@@ -149,6 +149,27 @@ cuMemAlloc [true, true]
 }
 
 #[test]
+fn memory_is_mapped_to_addresses() {
+    let expected = "\
+supported 1, in units of 2097152
+taken 2 units
+twice: cuMemMap failed with 1
+out of reach: cuMemcpyHtoD_v2 failed with 1
+not all mapped: cuMemSetAccess failed with 1
+access 3, launch 0, doubled true, then [124.0, 126.0, 2.0]
+partly: cuMemUnmap failed with 1
+freed: cuMemFree_v2 failed with 1
+same true, taken 1 units
+moved [64.0, 66.0, 68.0]
+closed: cuMemcpyDtoH_v2 failed with 1
+in use: cuMemAddressFree failed with 1
+taken 0
+too much: cuMemCreate failed with 2
+";
+    prints("virtual_memory", expected);
+}
+
+#[test]
 fn graphs_do_what_their_nodes_say() {
     let expected = "\
 parameters true true 2
