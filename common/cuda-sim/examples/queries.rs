@@ -208,6 +208,11 @@ fn run() -> Result<(), String> {
         println!("device {:?}", found.map(|()| device));
     }
     call!(driver, "cuCtxCreate_v3", &raw mut context, 0, 0, 0, 0)?;
+    let (mut memory, mut total, mut pointer) = (0_usize, 0_usize, 0_u64);
+    call!(driver, "cuDeviceTotalMem_v2", &raw mut memory, 0)?;
+    call!(driver, "cuMemGetInfo_v2", 0, &raw mut total)?;
+    let full = call!(driver, "cuMemAlloc_v2", &raw mut pointer, memory + 1).unwrap_err();
+    println!("memory {memory} {}; {full}", memory == total);
     let file = std::env::temp_dir().join(format!("cuda-sim-queries-{}.ptx", std::process::id()));
     let done = modules(&driver, &file);
     std::fs::remove_file(file).unwrap();

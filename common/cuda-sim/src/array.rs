@@ -10,7 +10,7 @@ use ptx_sim::{
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::queue::{Wanted, finish};
-use crate::state::{Array, locked, refused, say, state};
+use crate::state::{Array, State, locked, refused, say, state};
 
 /// Flags of `cudaMalloc3DArray`, which are those of `CUDA_ARRAY3D`.
 const LAYERED: u32 = 1;
@@ -51,8 +51,9 @@ impl Array {
         let label = format!("array of {width} x {} x {}", height.max(1), depth.max(1));
         let rows = size[1].max(1) * size[2].max(1);
         let bytes = size[0].checked_mul(rows).and_then(|texels| texels.checked_mul(format.bytes() as usize));
-        let zeros = vec![0; bytes.filter(|bytes| *bytes <= 16 << 30).ok_or(Code::OUT_OF_MEMORY)?];
-        let device = &state()?.device;
+        let State { device, options, .. } = state()?;
+        let bytes = bytes.filter(|bytes| *bytes as u64 <= options.memory).ok_or(Code::OUT_OF_MEMORY)?;
+        let zeros = vec![0; bytes];
         let surface = device.create_surface(&SurfaceDescriptor { extent, format, label }, &zeros).map_err(told)?;
         let (base, pitch) = device.object_memory(surface).map_err(told)?;
         Ok(Self { surface, format, size, flags, base: base.0, pitch: pitch as usize })

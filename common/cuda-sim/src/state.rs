@@ -20,9 +20,6 @@ use crate::options::Options;
 use crate::virtual_memory::VirtualMemory;
 use crate::work::{Captured, Event, FIRST_ADDRESS, Function, Place, Work};
 
-/// Bytes of memory that each simulated GPU says it has.
-pub(crate) const MEMORY: u64 = 16 << 30;
-
 /// Multiprocessors that each simulated GPU says it has: those of an H100.
 pub(crate) const MULTIPROCESSORS: i32 = 132;
 
@@ -146,7 +143,7 @@ pub(crate) fn say(sentence: &str) {
 impl State {
     fn new(options: Options) -> Self {
         let device = Device::new(DeviceConfig {
-            total_memory: MEMORY * u64::from(options.devices),
+            total_memory: options.memory.saturating_mul(options.devices.into()),
             sanitize: options.sanitize || options.strict,
             strict: options.strict,
             first_address: FIRST_ADDRESS,

@@ -7,7 +7,7 @@ use ptx_sim::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
 use crate::abi::{Code, DeviceId, Handle, Outcome, device_attribute as attribute};
 use crate::api::{exported, put, text};
 use crate::queue::{Wanted, finish};
-use crate::state::{Context, MEMORY, MULTIPROCESSORS, state};
+use crate::state::{Context, MULTIPROCESSORS, state};
 
 /// The simulator is no faster than its host; a clock of 1 GHz, so that what divides by it works.
 const CLOCK_KHZ: i32 = 1_000_000;
@@ -126,7 +126,7 @@ exported! {
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceId) {
         checked(device)?;
         // SAFETY: a place of the caller's.
-        unsafe { put(bytes, MEMORY as usize) }
+        unsafe { put(bytes, state()?.options.memory as usize) }
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, id: c_int, device: DeviceId) {

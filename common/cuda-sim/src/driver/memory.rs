@@ -7,7 +7,7 @@ use ptx_sim::DevicePtr;
 use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::{Wanted, When, finish, submit};
-use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, context_of, locked, refused, state};
+use crate::state::{HostMemory, HostMemoryKind, context, context_of, locked, refused, state};
 use crate::work::{Place, Work};
 
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
@@ -236,11 +236,12 @@ fn fill_2d(
 exported! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         context()?;
-        let in_use = state()?.device.memory().in_use;
+        let state = state()?;
+        let (in_use, memory) = (state.device.memory().in_use, state.options.memory);
         // SAFETY: null or places of the caller's.
         unsafe {
-            put_if_wanted(free, MEMORY.saturating_sub(in_use) as usize);
-            put_if_wanted(total, MEMORY as usize);
+            put_if_wanted(free, memory.saturating_sub(in_use) as usize);
+            put_if_wanted(total, memory as usize);
         }
         Ok(())
     }

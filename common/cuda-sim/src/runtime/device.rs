@@ -9,7 +9,7 @@ use crate::driver::context::*;
 use crate::driver::device::*;
 use crate::driver::error::{VERSION, cuDriverGetVersion, cuProfilerStart, cuProfilerStop, look_up};
 use crate::driver::pool::{cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuDeviceSetMemPool};
-use crate::state::{MEMORY, set_current, state};
+use crate::state::{set_current, state};
 
 /// Attributes in the order of `cudaDeviceProp` of CUDA 13, from `sharedMemPerBlock` on.
 #[rustfmt::skip]
@@ -39,7 +39,7 @@ fn properties<const BYTES: usize>(device: DeviceId) -> Outcome<[u8; BYTES]> {
     bytes.resize(256, 0);
     bytes.extend(uuid(device));
     bytes.resize(288, 0); // `luid` and its mask, which only Windows has
-    bytes.extend(MEMORY.to_le_bytes());
+    bytes.extend(state()?.options.memory.to_le_bytes());
     let added = |id| ONLY_IN_12.into_iter().filter(move |(before, _)| BYTES == BYTES_12 && *before == id);
     for id in PROPERTIES.into_iter().flat_map(|id| [id].into_iter().chain(added(id).map(|(_, added)| added))) {
         let value = value_of(id, device)?;

@@ -129,6 +129,7 @@ fn programs_are_told_what_there_is() {
 device Ok(0)
 device Ok(0)
 device Err(\"cuDeviceGetByPCIBusId failed with 101\")
+memory 17179869184 true; cuMemAlloc_v2 failed with 2
 2 kernels: clustered shares 0
 of its library true, loaded 1, shares
 parameter at 16, 48 bytes; cuKernelGetParamInfo failed with 1
@@ -146,6 +147,14 @@ cuStreamGetCaptureInfo [true, true]
 cuMemAlloc [true, true]
 ";
     prints("queries", expected);
+}
+
+#[test]
+fn the_size_of_memory_is_chosen() {
+    let mut run = Command::cargo_bin("cuda-sim").unwrap();
+    let Output { status, stdout, stderr } = run.args(["--memory", "3MiB"]).arg(example("queries")).output().unwrap();
+    assert!(status.success(), "{}", text(&stderr));
+    assert!(text(&stdout).contains("\nmemory 3145728 true; cuMemAlloc_v2 failed with 2\n"), "{}", text(&stdout));
 }
 
 #[test]
