@@ -254,6 +254,9 @@ fn run() -> Result<(), String> {
         launched(driver, circle, stream)?;
         println!("loop {}", read()?);
     }
+    call!(driver, "cuGraphAddEventWaitNode", &raw mut node, body, 0, 0, fork)?;
+    let waits = call!(driver, "cuGraphInstantiateWithFlags", &raw mut node, circle, 0).unwrap_err();
+    println!("a wait in a loop: {waits}");
     let flags = call!(driver, "cuGraphInstantiateWithFlags", &raw mut node, graph, 5).unwrap_err();
     println!("flags: {flags}");
 

@@ -12,7 +12,8 @@ use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::graph::{Graph, Node};
 use crate::node::{copied, destroy, end, graph_of, handle, number, with_node};
 use crate::queue::{Wanted, finish, launch_graph};
-use crate::state::{context, locked, refused, state};
+use crate::state::{context, locked, refused, say, state};
+use crate::work::Work;
 
 /// Adds or removes dependencies, from nodes to those that come after them.
 ///
@@ -48,6 +49,20 @@ fn condition(graph: Handle, default: c_uint, flags: c_uint) -> Outcome<Pointer> 
     Ok(place)
 }
 
+/// Refuses what the body of a condition may not have, by `CUDA_CONDITIONAL_NODE_PARAMS` of `cuda.h`.
+fn check(graph: Handle, is_body: bool) -> Outcome {
+    state()?.graphs.get(graph)?.order()?.iter().try_for_each(|work| match work {
+        Work::If { bodies, .. } => bodies.iter().try_for_each(|body| check(*body, true)),
+        Work::Graph(child) => check(*child, is_body),
+        Work::Launch { .. } | Work::Copy(_) | Work::Fill { .. } | Work::Sequence(_) => Ok(()),
+        _ if is_body => {
+            say(&format!("a node of the type {} in the body of a condition, where CUDA has none", name_of(work)));
+            Err(Code::NOT_SUPPORTED)
+        }
+        _ => Ok(()),
+    })
+}
+
 /// A copy of a graph that may be launched.
 ///
 /// # Safety
@@ -59,6 +74,7 @@ unsafe fn instantiate(executable: *mut Handle, graph: Handle, flags: u64) -> Out
     if flags & DEVICE_LAUNCH != 0 {
         return Err(if flags & AUTO_FREE_ON_LAUNCH != 0 { Code::INVALID_VALUE } else { Code::NOT_SUPPORTED });
     }
+    check(graph, false)?;
     // SAFETY: as the caller promises.
     unsafe { put(executable, copied(graph, flags)?) }
 }

@@ -196,6 +196,7 @@ captured [(7, [4]), (2, [1])], true
 updated 0 60, cuGraphExecUpdate failed with 910, 2
 loop 11
 loop 13
+a wait in a loop: cuGraphInstantiateWithFlags failed with 801
 flags: cuGraphInstantiateWithFlags failed with 1
 without a context: 0 7
 ";
