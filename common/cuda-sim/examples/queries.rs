@@ -96,6 +96,15 @@ fn modules(driver: &Driver, file: &std::path::Path) -> Result<(), String> {
     let most = [kernels[0], kernels[1], functions[0], functions[1]].map(|function| registers(driver, function));
     println!("{count} functions, registers {most:?}");
 
+    let (mut link, mut image) = (0_usize, 0_usize);
+    call!(driver, "cuLinkCreate_v2", 1, &raw const option, &raw const value, &raw mut link)?;
+    call!(driver, "cuLinkAddData_v2", link, 1, PTX.as_ptr(), PTX.len(), 0, 0, 0, 0)?;
+    call!(driver, "cuLinkComplete", link, &raw mut image, 0)?;
+    let (mut linked, mut function) = (0_usize, 0_usize);
+    call!(driver, "cuModuleLoadData", &raw mut linked, image)?;
+    call!(driver, "cuModuleGetFunction", &raw mut function, linked, c"shares".as_ptr())?;
+    println!("linked with {} registers", registers(driver, function)?);
+
     let mut shared = [0_usize; 3];
     for (blocks, bytes) in [1, 2, 1000].into_iter().zip(&mut shared) {
         let room = std::ptr::from_mut(bytes);

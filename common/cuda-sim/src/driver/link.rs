@@ -37,8 +37,9 @@ exported! {
         context()?;
         // What does not fit together is told when the link is loaded.
         // SAFETY: as the caller promises.
-        unsafe { jit_options(options, values, count)? };
-        let empty = [LINKED.as_slice(), &[0, 0]].concat();
+        let max_registers = unsafe { jit_options(options, values, count)? }.max_registers;
+        let max_registers = max_registers.map_or(String::new(), |registers| registers.to_string());
+        let empty = [LINKED.as_slice(), max_registers.as_bytes(), &[0, 0]].concat();
         // SAFETY: a place of the caller's.
         unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }
     }

@@ -10,7 +10,7 @@ use ptx_sim::KernelInfo;
 
 use crate::abi::{Code, Handle, Outcome, Pointer, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
-use crate::image::{ptx_at, ptx_in};
+use crate::image::{max_registers_at, ptx_at, ptx_in};
 use crate::queue::{Wanted, finish};
 use crate::state::{Module, context, locked, state, tell_load_error};
 use crate::work::{FIRST_ADDRESS, Function};
@@ -34,7 +34,7 @@ const SET_CONDITIONAL: &str = "
 pub(crate) struct JitOptions<'t> {
     /// Buffer for the reason of a failure.
     error_log: Option<&'t mut [u8]>,
-    max_registers: Option<u32>,
+    pub(super) max_registers: Option<u32>,
 }
 
 /// Loads a module.
@@ -79,7 +79,8 @@ pub(crate) fn load_again(module: Handle) -> Outcome<Handle> {
 pub(crate) unsafe fn load_image(image: *const c_void, options: JitOptions<'_>) -> Outcome<Handle> {
     context()?;
     // SAFETY: as the caller promises.
-    load(&unsafe { ptx_at(image, state()?.options.compute)? }, options)
+    let (texts, linked) = unsafe { (ptx_at(image, state()?.options.compute)?, max_registers_at(image)) };
+    load(&texts, JitOptions { max_registers: options.max_registers.or(linked), ..options })
 }
 
 /// Loads a file.

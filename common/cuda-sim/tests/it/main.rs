@@ -135,6 +135,7 @@ of its library true, loaded 1, shares
 parameter at 16, 48 bytes; cuKernelGetParamInfo failed with 1
 managed 4 bytes; cuLibraryGetManaged failed with 500
 2 functions, registers [Ok(24), Ok(64), Ok(20), Ok(20)]
+linked with 20 registers
 shared memory left [231448, 114712, 0]
 clusters of 8 at most, [66, 66] of 4, 4 along x
 pointer 2 0 true 1000 0
