@@ -217,9 +217,18 @@ fn run() -> Result<(), String> {
     call!(driver, "cuEventSynchronize", fork)?;
     println!("captured {types:?}, {}", call!(driver, "cuEventElapsedTime", &raw mut milliseconds, fork, fork).is_ok());
 
+    let (mut id, mut of_node, mut local) = (0 as c_uint, 0_usize, 9 as c_uint);
+    call!(driver, "cuGraphGetId", graph, &raw mut id)?;
+    call!(driver, "cuGraphNodeGetContainingGraph", launch, &raw mut of_node)?;
+    call!(driver, "cuGraphNodeGetLocalId", launch, &raw mut local)?;
+
     // The same graph with another value, and one of another shape.
     let (mut executable, mut result) = (0_usize, 9 as c_int);
     call!(driver, "cuGraphInstantiateWithFlags", &raw mut executable, graph, 0)?;
+    let (mut of_executable, mut tools) = (0 as c_uint, 0_u64);
+    call!(driver, "cuGraphExecGetId", executable, &raw mut of_executable)?;
+    call!(driver, "cuGraphNodeGetToolsId", launch, &raw mut tools)?;
+    println!("node {local} of its graph {}, named apart {}", of_node == graph, id != of_executable && tools != 0);
     let fifty = Fill { value: 50, ..hundred };
     call!(driver, "cuGraphMemsetNodeSetParams", fill, &raw const fifty)?;
     call!(driver, "cuGraphExecUpdate", executable, graph, 0, &raw mut result)?;

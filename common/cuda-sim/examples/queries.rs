@@ -174,6 +174,24 @@ fn streams(driver: &Driver, context: usize) -> Result<(), String> {
     call!(driver, "cuCtxSynchronize_v2", 0)?;
     println!("context {} {green} {} {device}, capturing {capturing}", own == context, id[0] == id[1]);
 
+    // What a stream was told, and what a device's memory comes from.
+    let (mut given, mut told, mut other) = ([0_u32; 16], [9_u32; 16], [9_u32; 16]);
+    given[0] = 2;
+    call!(driver, "cuStreamSetAttribute", stream, 3, &raw const given)?;
+    call!(driver, "cuStreamCopyAttributes", 0, stream)?;
+    call!(driver, "cuStreamGetAttribute", stream, 3, &raw mut told)?;
+    call!(driver, "cuStreamGetAttribute", stream, 1, &raw mut other)?;
+    let (mut first, mut pool, mut now) = (0_usize, 0_usize, 0_usize);
+    let device: [c_int; 2] = [1, 0];
+    let mut properties = [0_u64; 11];
+    properties[..2].copy_from_slice(&[1, 1]);
+    call!(driver, "cuMemGetDefaultMemPool", &raw mut first, device.as_ptr(), 1)?;
+    call!(driver, "cuMemPoolCreate", &raw mut pool, properties.as_ptr())?;
+    call!(driver, "cuMemSetMemPool", device.as_ptr(), 1, pool)?;
+    call!(driver, "cuMemGetMemPool", &raw mut now, device.as_ptr(), 1)?;
+    call!(driver, "cuMemPrefetchBatchAsync", &raw mut own, 0, 0, 0, 0, 0, 0, stream)?;
+    println!("attribute {} {}, pool {} {}", told == given, other[0], now == pool, first != pool);
+
     // Values for other streams.
     let (mut place, mut value) = (0_u64, 0_u64);
     call!(driver, "cuMemAlloc_v2", &raw mut place, 8)?;

@@ -447,6 +447,8 @@ pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) flags: u32,
     pub(crate) priority: c_int,
+    /// Attributes that the program has set.
+    pub(crate) attributes: Mutex<BTreeMap<c_int, [u32; 16]>>,
     /// Its part in the last capture that it took part in.
     pub(crate) capture: Mutex<Option<Captured>>,
 }

@@ -211,6 +211,35 @@ exported! {
         unsafe { put(found, handle(clone, number(node)?)) }
     }
 
+    fn cuGraphGetId(graph: Handle, id: *mut c_uint) {
+        state()?.graphs.get(graph)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, graph as c_uint) }
+    }
+
+    fn cuGraphExecGetId(executable: Handle, id: *mut c_uint) {
+        state()?.graphs.get(executable)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, executable as c_uint) }
+    }
+
+    fn cuGraphNodeGetContainingGraph(node: Handle, graph: *mut Handle) {
+        with_node(graph_of(node), node, |_| Ok(()))?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(graph, graph_of(node)) }
+    }
+
+    fn cuGraphNodeGetLocalId(node: Handle, id: *mut c_uint) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, number(node)? as c_uint) }
+    }
+
+    fn cuGraphNodeGetToolsId(node: Handle, id: *mut u64) {
+        with_node(graph_of(node), node, |_| Ok(()))?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, node as u64) }
+    }
+
     fn cuGraphDestroyNode(node: Handle) {
         let graph = state()?.graphs.get(graph_of(node))?;
         let at = number(node)?;

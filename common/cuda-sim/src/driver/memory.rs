@@ -366,6 +366,19 @@ exported! {
         context_of(stream).map(|_| ())
     }
 
+    fn cuMemPrefetchBatchAsync(
+        _pointers: *const Pointer,
+        _bytes: *const usize,
+        _count: usize,
+        _locations: *const c_void,
+        _indices: *const usize,
+        _location_count: usize,
+        _flags: u64,
+        stream: Handle,
+    ) {
+        context_of(stream).map(|_| ())
+    }
+
     fn cuMemRangeGetAttribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer, _length: usize) {
         // SAFETY: as the caller promises.
         unsafe { range_attribute(value, bytes, attribute, pointer) }

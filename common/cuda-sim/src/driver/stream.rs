@@ -1,5 +1,6 @@
 //! Streams, and the recording of their work as a graph.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,13 @@ const CAPTURING: c_int = 1;
 fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
     context()?;
     let context = state::current().ok_or(Code::INVALID_CONTEXT)?;
-    Ok(state()?.streams.add(Stream { context, flags, priority, capture: Mutex::default() }))
+    Ok(state()?.streams.add(Stream {
+        context,
+        flags,
+        priority,
+        attributes: Mutex::default(),
+        capture: Mutex::default(),
+    }))
 }
 
 fn context_handle(stream: Handle) -> Outcome<Handle> {
@@ -167,12 +174,26 @@ exported! {
 
     // Attributes of streams are hints, which change no result.
     fn cuStreamCopyAttributes(to: Handle, from: Handle) {
-        state()?.stream(to)?;
-        state()?.stream(from).map(|_| ())
+        let all = state()?.stream(from)?.map_or_else(BTreeMap::new, |from| locked(&from.attributes).clone());
+        if let Some(to) = state()?.stream(to)? {
+            locked(&to.attributes).extend(all);
+        }
+        Ok(())
     }
 
-    fn cuStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) {
-        state()?.stream(stream).map(|_| ())
+    fn cuStreamSetAttribute(stream: Handle, attribute: c_int, value: *const [u32; 16]) {
+        // SAFETY: null or valid.
+        let value = unsafe { value.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        if let Some(stream) = state()?.stream(stream)? {
+            locked(&stream.attributes).insert(attribute, *value);
+        }
+        Ok(())
+    }
+
+    fn cuStreamGetAttribute(stream: Handle, attribute: c_int, value: *mut [u32; 16]) {
+        let known = state()?.stream(stream)?.and_then(|stream| locked(&stream.attributes).get(&attribute).copied());
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, known.unwrap_or_default()) }
     }
 
     fn cuStreamAddCallback(

@@ -40,12 +40,10 @@ crate::api::unsupported! {
     cuGraphExecBatchMemOpNodeSetParams
     cuGraphExecExternalSemaphoresSignalNodeSetParams
     cuGraphExecExternalSemaphoresWaitNodeSetParams
-    cuGraphExecGetId
     cuGraphExternalSemaphoresSignalNodeGetParams
     cuGraphExternalSemaphoresSignalNodeSetParams
     cuGraphExternalSemaphoresWaitNodeGetParams
     cuGraphExternalSemaphoresWaitNodeSetParams
-    cuGraphGetId
     cuGraphicsMapResources
     cuGraphicsResourceGetMappedMipmappedArray
     cuGraphicsResourceGetMappedPointer_v2
@@ -53,9 +51,6 @@ crate::api::unsupported! {
     cuGraphicsSubResourceGetMappedArray
     cuGraphicsUnmapResources
     cuGraphicsUnregisterResource
-    cuGraphNodeGetContainingGraph
-    cuGraphNodeGetLocalId
-    cuGraphNodeGetToolsId
     cuGreenCtxCreate
     cuGreenCtxDestroy
     cuGreenCtxGetDevResource
@@ -84,17 +79,13 @@ crate::api::unsupported! {
     cuMemDiscardAndPrefetchBatchAsync
     cuMemDiscardBatchAsync
     cuMemExportToShareableHandle
-    cuMemGetDefaultMemPool
     cuMemGetHandleForAddressRange
-    cuMemGetMemPool
     cuMemImportFromShareableHandle
     cuMemMapArrayAsync
     cuMemPoolExportPointer
     cuMemPoolExportToShareableHandle
     cuMemPoolImportFromShareableHandle
     cuMemPoolImportPointer
-    cuMemPrefetchBatchAsync
-    cuMemSetMemPool
     cuMipmappedArrayCreate
     cuMipmappedArrayDestroy
     cuMipmappedArrayGetLevel
@@ -116,7 +107,6 @@ crate::api::unsupported! {
     cuSignalExternalSemaphoresAsync
     cuStreamBatchMemOp
     cuStreamBatchMemOp_v2
-    cuStreamGetAttribute
     cuStreamGetDevResource
     cuStreamGetGreenCtx
     cuSurfRefGetArray

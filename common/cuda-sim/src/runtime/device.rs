@@ -94,7 +94,7 @@ runtime! {
         devices.iter().try_for_each(|device| checked(*device))
     }
 
-    fn cudaDeviceReset() {
+    fn cudaDeviceReset() also cudaThreadExit {
         registration::forget(current()?);
         // SAFETY: it takes no pointers.
         outcome(unsafe { cuDevicePrimaryCtxReset_v2(current_device()?) })
@@ -172,10 +172,10 @@ same_as_driver! {
     fn cudaDeviceGetByPCIBusId(device: *mut DeviceId, text: *const c_char) = cuDeviceGetByPCIBusId;
     fn cudaDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) = cuDeviceCanAccessPeer;
     fn cudaDeviceSynchronize() also cudaThreadSynchronize = cuCtxSynchronize;
-    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) = cuCtxGetLimit;
-    fn cudaDeviceSetLimit(limit: c_int, value: usize) = cuCtxSetLimit;
-    fn cudaDeviceGetCacheConfig(config: *mut c_int) = cuCtxGetCacheConfig;
-    fn cudaDeviceSetCacheConfig(config: c_int) = cuCtxSetCacheConfig;
+    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) also cudaThreadGetLimit = cuCtxGetLimit;
+    fn cudaDeviceSetLimit(limit: c_int, value: usize) also cudaThreadSetLimit = cuCtxSetLimit;
+    fn cudaDeviceGetCacheConfig(config: *mut c_int) also cudaThreadGetCacheConfig = cuCtxGetCacheConfig;
+    fn cudaDeviceSetCacheConfig(config: c_int) also cudaThreadSetCacheConfig = cuCtxSetCacheConfig;
     fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) = cuCtxGetStreamPriorityRange;
     fn cudaSetDeviceFlags(flags: c_uint) = cuCtxSetFlags;
     fn cudaGetDeviceFlags(flags: *mut c_uint) = cuCtxGetFlags;

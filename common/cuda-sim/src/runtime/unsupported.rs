@@ -81,15 +81,10 @@ crate::api::unsupported! {
     cudaMemDiscardAndPrefetchBatchAsync_ptsz
     cudaMemDiscardBatchAsync
     cudaMemDiscardBatchAsync_ptsz
-    cudaMemGetDefaultMemPool
-    cudaMemGetMemPool
     cudaMemPoolExportPointer
     cudaMemPoolExportToShareableHandle
     cudaMemPoolImportFromShareableHandle
     cudaMemPoolImportPointer
-    cudaMemPrefetchBatchAsync
-    cudaMemPrefetchBatchAsync_ptsz
-    cudaMemSetMemPool
     cudaMemcpy3DBatchAsync
     cudaMemcpy3DBatchAsync_ptsz
     cudaMipmappedArrayGetMemoryRequirements
@@ -100,13 +95,6 @@ crate::api::unsupported! {
     cudaSignalExternalSemaphoresAsync_ptsz
     cudaSignalExternalSemaphoresAsync_v2
     cudaSignalExternalSemaphoresAsync_v2_ptsz
-    cudaStreamGetAttribute
-    cudaStreamGetAttribute_ptsz
-    cudaThreadExit
-    cudaThreadGetCacheConfig
-    cudaThreadGetLimit
-    cudaThreadSetCacheConfig
-    cudaThreadSetLimit
     cudaVDPAUGetDevice
     cudaVDPAUSetVDPAUDevice
     cudaWaitExternalSemaphoresAsync

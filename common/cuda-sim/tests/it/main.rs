@@ -142,6 +142,7 @@ pointer 2 0 true 1000 0
 pointer 0 0 false 0 -2
 planes [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]
 context true 0 true 0, capturing 1
+attribute true 0, pool true true
 value 0x200000003; cuStreamWaitValue32_v2 failed with 801
 cuCtxSynchronize [true, true]
 cuStreamGetCaptureInfo [true, true]
@@ -194,6 +195,7 @@ digraph dot {
   node0 -> node1;
 }
 captured [(7, [4]), (2, [1])], true
+node 1 of its graph true, named apart true
 updated 0 60, cuGraphExecUpdate failed with 910, 2
 loop 11
 loop 13

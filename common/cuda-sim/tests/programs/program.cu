@@ -195,6 +195,16 @@ int main() {
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, pass_on, 1024, 0));
     printf("cooperative %d %d, %d blocks\n", from_ring[0], from_ring[6], blocks);
 
+    cudaStreamAttrValue given = {}, kept = {};
+    given.syncPolicy = cudaSyncPolicyYield;
+    CHECK(cudaStreamSetAttribute(first, cudaStreamAttributeSynchronizationPolicy, &given));
+    CHECK(cudaStreamGetAttribute(first, cudaStreamAttributeSynchronizationPolicy, &kept));
+    cudaMemLocation location = {cudaMemLocationTypeDevice, 0};
+    cudaMemPool_t pool, same;
+    CHECK(cudaMemGetDefaultMemPool(&pool, &location, cudaMemAllocationTypePinned));
+    CHECK(cudaMemGetMemPool(&same, &location, cudaMemAllocationTypePinned));
+    printf("attribute %d, pool %d\n", kept.syncPolicy == cudaSyncPolicyYield, pool == same);
+
     // Arrays: a texture of one, then one of rows of memory; a surface.
     cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
     cudaArray_t source, target;
