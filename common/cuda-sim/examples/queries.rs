@@ -200,6 +200,8 @@ fn streams(driver: &Driver, context: usize) -> Result<(), String> {
     call!(driver, "cuStreamWaitValue64", 0, place, 0x1_0000_0003_u64, 1)?;
     let never = call!(driver, "cuStreamWaitValue32_v2", 0, place, 4, 2).unwrap_err();
     call!(driver, "cuStreamWriteValue32", stream, place + 4, 2, 0)?;
+    let batch = [[2, place, 5, 0, 0, 0], [1, place, 5, 1, 0, 0_u64], [6, 0, 0, 0, 0, 0]];
+    call!(driver, "cuStreamBatchMemOp_v2", stream, 3, batch.as_ptr(), 0)?;
     call!(driver, "cuStreamSynchronize", stream)?;
     call!(driver, "cuMemcpyDtoH_v2", &raw mut value, place, 8)?;
     println!("value {value:#x}; {never}");

@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use ptx_sim::DevicePtr;
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
-use crate::api::exported;
+use crate::api::{exported, slice};
 use crate::queue::{Wanted, finish, submit};
 use crate::state::{context_of, refused, say, state};
 use crate::work::Work;
@@ -48,6 +48,43 @@ fn wait(stream: Handle, address: Pointer, value: u64, bits: u32, flags: c_uint) 
     Err(Code::NOT_SUPPORTED)
 }
 
+/// `CUstreamBatchMemOpParams`, as all its operations have it.
+#[repr(C)]
+pub(crate) struct Operation {
+    kind: c_uint,
+    address: Pointer,
+    value: u64,
+    flags: c_uint,
+    rest: [u64; 2],
+}
+
+/// `CUstreamBatchMemOpType`
+mod operation {
+    use std::ffi::c_uint;
+
+    pub(super) const WAIT_32: c_uint = 1;
+    pub(super) const WRITE_32: c_uint = 2;
+    pub(super) const FLUSH: c_uint = 3;
+    pub(super) const WAIT_64: c_uint = 4;
+    pub(super) const WRITE_64: c_uint = 5;
+    pub(super) const BARRIER: c_uint = 6;
+}
+
+impl Operation {
+    fn submit(&self, stream: Handle) -> Outcome {
+        let &Self { kind, address, value, flags, .. } = self;
+        let word = value & u64::from(u32::MAX);
+        match kind {
+            operation::WAIT_32 => wait(stream, address, word, 32, flags),
+            operation::WAIT_64 => wait(stream, address, value, 64, flags),
+            operation::WRITE_32 => write(stream, address, word, 1),
+            operation::WRITE_64 => write(stream, address, value, 2),
+            operation::FLUSH | operation::BARRIER => Ok(()), // all work comes in its order
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
 /// The work that writes a value of one or two words.
 fn write(stream: Handle, address: Pointer, value: u64, words: usize) -> Outcome {
     if !address.is_multiple_of(4 * words as u64) {
@@ -65,6 +102,16 @@ fn write(stream: Handle, address: Pointer, value: u64, words: usize) -> Outcome 
 }
 
 exported! {
+    fn cuStreamBatchMemOp_v2(
+        stream: Handle,
+        count: c_uint,
+        operations: *const Operation,
+        _flags: c_uint,
+    ) also cuStreamBatchMemOp {
+        // SAFETY: as the caller promises.
+        unsafe { slice(operations, count as usize)? }.iter().try_for_each(|operation| operation.submit(stream))
+    }
+
     fn cuStreamWaitValue32_v2(stream: Handle, address: Pointer, value: c_uint, flags: c_uint) also cuStreamWaitValue32 {
         wait(stream, address, value.into(), 32, flags)
     }
@@ -81,3 +128,6 @@ exported! {
         write(stream, address, value, 2)
     }
 }
+
+// Layouts that programs rely on, by `cuda.h` on a 64-bit machine.
+const _: () = assert!(size_of::<Operation>() == 48);

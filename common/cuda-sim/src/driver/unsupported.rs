@@ -105,8 +105,6 @@ crate::api::unsupported! {
     cuPointerSetAttribute
     cuProfilerInitialize
     cuSignalExternalSemaphoresAsync
-    cuStreamBatchMemOp
-    cuStreamBatchMemOp_v2
     cuStreamGetDevResource
     cuStreamGetGreenCtx
     cuSurfRefGetArray

@@ -143,7 +143,7 @@ pointer 0 0 false 0 -2
 planes [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]
 context true 0 true 0, capturing 1
 attribute true 0, pool true true
-value 0x200000003; cuStreamWaitValue32_v2 failed with 801
+value 0x200000005; cuStreamWaitValue32_v2 failed with 801
 cuCtxSynchronize [true, true]
 cuStreamGetCaptureInfo [true, true]
 cuMemAlloc [true, true]
