@@ -166,7 +166,7 @@ unsafe fn pointer_attribute(value: *mut c_void, attribute: c_int, pointer: Point
             pointer::HOST_POINTER if host.is_none() => Err(Code::INVALID_VALUE),
             pointer::DEVICE_POINTER | pointer::HOST_POINTER => put(value.cast(), pointer),
             pointer::IS_MANAGED => put(value.cast(), c_int::from(host == Some(HostMemoryKind::Managed))),
-            // Addresses are given once.
+            // Addresses of the device are given once.
             pointer::BUFFER_ID | pointer::RANGE_START => put(value.cast(), start.0),
             pointer::RANGE_SIZE => put(value.cast(), bytes),
             pointer::MAPPED => put(value.cast(), 1 as c_int),
