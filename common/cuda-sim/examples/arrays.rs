@@ -148,7 +148,15 @@ fn run() -> Result<(), String> {
         let between = vec![f32::NAN; WIDTH * HEIGHT];
         copy(&driver, (target, 0), &between, false)?;
         println!("launch {launched}: {} {} {:.4}", between[0], between[WIDTH - 1], between[WIDTH * HEIGHT - 2]);
+        let (mut of_texture, mut of_surface, mut told) = (resource(0), resource(0), Sampling::default());
+        call!(driver, "cuTexObjectGetResourceDesc", &raw mut of_texture, texture)?;
+        call!(driver, "cuTexObjectGetTextureDesc", &raw mut told, texture)?;
+        call!(driver, "cuSurfObjectGetResourceDesc", &raw mut of_surface, surface)?;
+        assert_eq!((of_texture.array, of_surface.array), (source, target));
+        assert_eq!((told.address, told.filter, told.flags), (sampling.address, sampling.filter, sampling.flags));
+        assert!(call!(driver, "cuTexObjectGetResourceViewDesc", &raw mut told, texture).is_err());
         call!(driver, "cuTexObjectDestroy", texture)?;
+        assert!(call!(driver, "cuTexObjectGetTextureDesc", &raw mut told, texture).is_err());
         call!(driver, "cuSurfObjectDestroy", surface)?;
     }
 

@@ -196,10 +196,46 @@ fn run() -> Result<(), String> {
         call!(driver, "cuGraphNodeGetDependencies_v2", *node, places, 0, room)?;
         types.push((node_type, before[..dependencies].iter().map(|node| node >> 32).collect::<Vec<_>>()));
     }
+    // As programs of CUDA 12 ask.
+    let (mut from, mut to, mut edges) = ([0_usize; 8], [0_usize; 8], 8_usize);
+    call!(driver, "cuGraphGetEdges", captured, from.as_mut_ptr(), to.as_mut_ptr(), &raw mut edges)?;
+    let (mut near, mut dependents) = ([0_usize; 8], 8_usize);
+    call!(driver, "cuGraphNodeGetDependentNodes", all[0], near.as_mut_ptr(), &raw mut dependents)?;
+    count = 8;
+    call!(driver, "cuGraphNodeGetDependencies", all[3], near.as_mut_ptr(), &raw mut count)?;
+    println!("edges {edges}, {dependents} after the first, {count} before the fourth");
+    call!(driver, "cuGraphRemoveDependencies", captured, from.as_ptr(), to.as_ptr(), 1)?;
+    call!(driver, "cuGraphGetEdges", captured, 0, 0, &raw mut edges)?;
+    call!(driver, "cuGraphAddDependencies", captured, from.as_ptr(), to.as_ptr(), 1)?;
+    let file = std::env::temp_dir().join(format!("cuda-sim-graphs-{}.dot", std::process::id()));
+    let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
+    call!(driver, "cuGraphDebugDotPrint", graph, path.as_ptr(), 0)?;
+    print!("{edges} without one\n{}", std::fs::read_to_string(&file).unwrap());
+    std::fs::remove_file(file).unwrap();
     launched(driver, captured, stream)?;
     let mut milliseconds = 0.0_f32;
     call!(driver, "cuEventSynchronize", fork)?;
     println!("captured {types:?}, {}", call!(driver, "cuEventElapsedTime", &raw mut milliseconds, fork, fork).is_ok());
+
+    let (mut id, mut of_node, mut local) = (0 as c_uint, 0_usize, 9 as c_uint);
+    call!(driver, "cuGraphGetId", graph, &raw mut id)?;
+    call!(driver, "cuGraphNodeGetContainingGraph", launch, &raw mut of_node)?;
+    call!(driver, "cuGraphNodeGetLocalId", launch, &raw mut local)?;
+
+    // The same graph with another value, and one of another shape.
+    let (mut executable, mut result) = (0_usize, 9 as c_int);
+    call!(driver, "cuGraphInstantiateWithFlags", &raw mut executable, graph, 0)?;
+    let (mut of_executable, mut tools) = (0 as c_uint, 0_u64);
+    call!(driver, "cuGraphExecGetId", executable, &raw mut of_executable)?;
+    call!(driver, "cuGraphNodeGetToolsId", launch, &raw mut tools)?;
+    println!("node {local} of its graph {}, named apart {}", of_node == graph, id != of_executable && tools != 0);
+    let fifty = Fill { value: 50, ..hundred };
+    call!(driver, "cuGraphMemsetNodeSetParams", fill, &raw const fifty)?;
+    call!(driver, "cuGraphExecUpdate", executable, graph, 0, &raw mut result)?;
+    call!(driver, "cuGraphLaunch", executable, stream)?;
+    print!("updated {result} {}, ", read()?);
+    let other_shape = call!(driver, "cuGraphExecUpdate", executable, captured, 0, &raw mut result).unwrap_err();
+    println!("{other_shape}, {result}");
 
     // A loop, whose condition is 1 at the beginning of each launch.
     let (mut circle, mut condition, mut node) = (0_usize, 0_u64, 0_usize);
@@ -227,6 +263,9 @@ fn run() -> Result<(), String> {
         launched(driver, circle, stream)?;
         println!("loop {}", read()?);
     }
+    call!(driver, "cuGraphAddEventWaitNode", &raw mut node, body, 0, 0, fork)?;
+    let waits = call!(driver, "cuGraphInstantiateWithFlags", &raw mut node, circle, 0).unwrap_err();
+    println!("a wait in a loop: {waits}");
     let flags = call!(driver, "cuGraphInstantiateWithFlags", &raw mut node, graph, 5).unwrap_err();
     println!("flags: {flags}");
 

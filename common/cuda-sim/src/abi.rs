@@ -58,6 +58,7 @@ codes! {
     NO_BINARY_FOR_GPU = 209, "NoKernelImageForDevice", "no kernel image is available for execution on the device";
     INVALID_PTX = 218, "InvalidPtx", "a PTX JIT compilation failed";
     FILE_NOT_FOUND = 301, "FileNotFound", "file not found";
+    OPERATING_SYSTEM = 304, "OperatingSystem", "OS call failed or operation not supported on this OS";
     INVALID_HANDLE = 400, "InvalidResourceHandle", "invalid resource handle";
     ILLEGAL_STATE = 401, "IllegalState", "the operation cannot be performed in the present state";
     NOT_FOUND = 500, "SymbolNotFound", "named symbol not found";
@@ -80,6 +81,7 @@ codes! {
     STREAM_CAPTURE_INVALIDATED = 901, "StreamCaptureInvalidated", "operation failed due to a previous error during capture";
     CAPTURED_EVENT = 907, "CapturedEvent", "operation not permitted on an event last recorded in a capturing stream";
     GRAPH_EXEC_UPDATE_FAILURE = 910, "GraphExecUpdateFailure", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
+    INVALID_CLUSTER_SIZE = 912, "InvalidClusterSize", "cluster misconfiguration";
     UNKNOWN = 999, "Unknown", "unknown error";
 }
 
@@ -256,6 +258,7 @@ pub(crate) mod device_attribute {
     pub(crate) const COOPERATIVE_LAUNCH: i32 = 95;
     pub(crate) const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: i32 = 97;
     pub(crate) const HOST_REGISTER_SUPPORTED: i32 = 99;
+    pub(crate) const VIRTUAL_MEMORY_MANAGEMENT: i32 = 102;
     pub(crate) const MAX_BLOCKS_PER_MULTIPROCESSOR: i32 = 106;
     pub(crate) const RESERVED_SHARED_MEMORY_PER_BLOCK: i32 = 111;
     pub(crate) const MEMORY_POOLS_SUPPORTED: i32 = 115;
@@ -275,12 +278,15 @@ pub(crate) mod function_attribute {
     pub(crate) const BINARY_VERSION: i32 = 6;
     pub(crate) const MAX_DYNAMIC_SHARED_SIZE: i32 = 8;
     pub(crate) const PREFERRED_CARVEOUT: i32 = 9;
+    pub(crate) const REQUIRED_CLUSTER_WIDTH: i32 = 11;
+    pub(crate) const REQUIRED_CLUSTER_DEPTH: i32 = 13;
     /// Attributes that `cuda.h` of CUDA 13 names end before.
     pub(crate) const END: i32 = 16;
 }
 
 /// `CUjit_option`.
 pub(crate) mod jit_option {
+    pub(crate) const MAX_REGISTERS: i32 = 0;
     pub(crate) const INFO_LOG: i32 = 3;
     pub(crate) const INFO_LOG_BYTES: i32 = 4;
     pub(crate) const ERROR_LOG: i32 = 5;

@@ -10,7 +10,7 @@ use ptx_sim::{
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::queue::{Wanted, finish};
-use crate::state::{Array, refused, say, state};
+use crate::state::{Array, State, locked, refused, say, state};
 
 /// Flags of `cudaMalloc3DArray`, which are those of `CUDA_ARRAY3D`.
 const LAYERED: u32 = 1;
@@ -51,8 +51,9 @@ impl Array {
         let label = format!("array of {width} x {} x {}", height.max(1), depth.max(1));
         let rows = size[1].max(1) * size[2].max(1);
         let bytes = size[0].checked_mul(rows).and_then(|texels| texels.checked_mul(format.bytes() as usize));
-        let zeros = vec![0; bytes.filter(|bytes| *bytes <= 16 << 30).ok_or(Code::OUT_OF_MEMORY)?];
-        let device = &state()?.device;
+        let State { device, options, .. } = state()?;
+        let bytes = bytes.filter(|bytes| *bytes as u64 <= options.memory).ok_or(Code::OUT_OF_MEMORY)?;
+        let zeros = vec![0; bytes];
         let surface = device.create_surface(&SurfaceDescriptor { extent, format, label }, &zeros).map_err(told)?;
         let (base, pitch) = device.object_memory(surface).map_err(told)?;
         Ok(Self { surface, format, size, flags, base: base.0, pitch: pitch as usize })
@@ -93,21 +94,14 @@ mod resource_type {
 }
 
 /// Resource of textures and surfaces.
+#[derive(Clone, Debug)]
 pub(crate) enum Resource {
-    Array(Arc<Array>),
+    /// An array, with its handle.
+    Array(Handle, Arc<Array>),
     /// Bytes of memory, which kernels read texel by texel.
-    Linear {
-        pointer: Pointer,
-        bytes: usize,
-        format: TexelFormat,
-    },
+    Linear { pointer: Pointer, bytes: usize, format: TexelFormat },
     /// Rows of memory.
-    Pitched {
-        pointer: Pointer,
-        size: [usize; 2],
-        pitch: usize,
-        format: TexelFormat,
-    },
+    Pitched { pointer: Pointer, size: [usize; 2], pitch: usize, format: TexelFormat },
 }
 
 impl Resource {
@@ -119,7 +113,7 @@ impl Resource {
         [width, height, pitch]: [usize; 3],
     ) -> Outcome<Self> {
         Ok(match resource_type {
-            resource_type::ARRAY => Self::Array(array(target as Handle)?),
+            resource_type::ARRAY => Self::Array(target as Handle, array(target as Handle)?),
             resource_type::LINEAR => Self::Linear { pointer: target, bytes: width, format: format()? },
             resource_type::PITCHED => {
                 Self::Pitched { pointer: target, size: [width, height], pitch, format: format()? }
@@ -130,7 +124,7 @@ impl Resource {
 
     pub(crate) fn format(&self) -> TexelFormat {
         match self {
-            Self::Array(array) => array.format,
+            Self::Array(_, array) => array.format,
             Self::Linear { format, .. } | Self::Pitched { format, .. } => *format,
         }
     }
@@ -140,7 +134,7 @@ impl Resource {
         let device = &state()?.device;
         let small = |size: usize| u32::try_from(size).map_err(|_| Code::INVALID_VALUE);
         let texture = match *self {
-            Self::Array(ref array) => match (array.flags & CUBEMAP != 0, array.flags & LAYERED != 0) {
+            Self::Array(_, ref array) => match (array.flags & CUBEMAP != 0, array.flags & LAYERED != 0) {
                 (false, _) => device.texture_of(array.surface, sampling),
                 (true, layered) => {
                     let [width, _, layers] = array.size.map(|size| size as u32);
@@ -159,13 +153,26 @@ impl Resource {
                 device.bind_pitched_texture(&texture, DevicePtr(pointer), pitch as u64)
             }
         };
-        texture.map(|texture| texture.0).map_err(told)
+        let texture = texture.map_err(told)?.0;
+        locked(&state()?.textures).insert(texture, (self.clone(), sampling));
+        Ok(texture)
+    }
+
+    /// The description from which [`Self::new`] makes it: type, handle or address, format of memory, size.
+    pub(crate) fn description(&self) -> (i32, u64, Option<TexelFormat>, [usize; 3]) {
+        match *self {
+            Self::Array(handle, _) => (resource_type::ARRAY, handle as u64, None, [0; 3]),
+            Self::Linear { pointer, bytes, format } => (resource_type::LINEAR, pointer, Some(format), [bytes, 0, 0]),
+            Self::Pitched { pointer, size: [width, height], pitch, format } => {
+                (resource_type::PITCHED, pointer, Some(format), [width, height, pitch])
+            }
+        }
     }
 
     /// The surface of an array, which lives as long as the array.
     pub(crate) fn surface(&self) -> Outcome<u64> {
         match self {
-            Self::Array(array) => Ok(array.surface.0),
+            Self::Array(_, array) => Ok(array.surface.0),
             _ => Err(Code::INVALID_VALUE),
         }
     }
@@ -181,13 +188,35 @@ pub(crate) fn address_mode(mode: c_int) -> AddressMode {
     }
 }
 
+/// The number of a behaviour beyond an edge.
+pub(crate) fn address_number(mode: AddressMode) -> c_int {
+    (0..4).find(|number| address_mode(*number) == mode).unwrap_or(1)
+}
+
 /// The filter of a number in both APIs.
 pub(crate) fn filter_mode(mode: c_int) -> Filter {
     if mode == 0 { Filter::Point } else { Filter::Linear }
 }
 
+/// The number of a filter.
+pub(crate) fn filter_number(filter: Filter) -> c_int {
+    (filter == Filter::Linear).into()
+}
+
+/// The resource and the sampling of a texture.
+pub(crate) fn texture(texture: u64) -> Outcome<(Resource, Sampling)> {
+    locked(&state()?.textures).get(&texture).cloned().ok_or(Code::INVALID_VALUE)
+}
+
+/// The resource of a surface: the array whose memory it is.
+pub(crate) fn resource_of_surface(surface: u64) -> Outcome<Resource> {
+    let handle = state()?.arrays.find(|array| array.surface.0 == surface).map_err(|_| Code::INVALID_VALUE)?;
+    Ok(Resource::Array(handle, array(handle)?))
+}
+
 /// Destroys a texture.
 pub(crate) fn destroy_texture(texture: u64) -> Outcome {
     finish(Wanted::All)?;
+    locked(&state()?.textures).remove(&texture);
     state()?.device.destroy_object(ObjectHandle(texture)).map_err(told)
 }

@@ -13,8 +13,8 @@ const FATBIN: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 const WRAPPER: [u8; 4] = 0x4662_43b1_u32.to_le_bytes();
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// First bytes of a linked image, which only this library loads: the texts follow, each with a zero byte
-/// before and behind it, and an empty one.
+/// First bytes of a linked image, which only this library loads. The maximum number of registers per thread follows, if the program set
+/// one, then the texts, each with a zero byte before and behind it, and an empty one.
 pub(crate) const LINKED: &[u8; 8] = b"cuda-sim";
 
 /// The functions of `libcudadevrt.a` that linked programs use. They are weak: a program's own come first.
@@ -108,10 +108,23 @@ pub(crate) fn ptx_in(image: &[u8], compute: Compute) -> Outcome<Vec<Cow<'_, str>
         return Ok(vec![Cow::Owned(best(image, compute)?.ok_or_else(without_ptx)?)]);
     }
     let texts = match image.strip_prefix(LINKED) {
-        Some(texts) => texts.split(|byte| *byte == 0).filter(|text| !text.is_empty()).collect(),
+        Some(texts) => texts.split(|byte| *byte == 0).skip(1).filter(|text| !text.is_empty()).collect(),
         None => vec![image.split(|byte| *byte == 0).next().unwrap_or_default()],
     };
     texts.into_iter().map(|text| Ok(Cow::Borrowed(std::str::from_utf8(text).map_err(|_| Code::INVALID_PTX)?))).collect()
+}
+
+/// The maximum number of registers per thread of a linked image, if there is one.
+///
+/// # Safety
+/// As for [`ptx_at`].
+pub(crate) unsafe fn max_registers_at(image: *const c_void) -> Option<u32> {
+    if image.is_null() {
+        return None;
+    }
+    // SAFETY: text ends in a zero byte, and all else has one in its first words.
+    let head = unsafe { CStr::from_ptr(image.cast()) }.to_bytes();
+    std::str::from_utf8(head.strip_prefix(LINKED)?).ok()?.parse().ok()
 }
 
 /// An entry of a fat binary.
@@ -278,9 +291,14 @@ mod tests {
 
     #[test]
     fn a_linked_image_in_memory_has_all_its_texts() {
-        for (image, texts) in [(&b"cuda-sim\0\0"[..], &[][..]), (b"cuda-sim\0one\0two\0\0", &["one", "two"])] {
+        for (image, texts, registers) in
+            [(&b"cuda-sim\0\0"[..], &[][..], None), (b"cuda-sim24\0one\0two\0\0", &["one", "two"], Some(24))]
+        {
+            let image = image.as_ptr().cast();
             // SAFETY: an image that ends as linked ones do.
-            assert_eq!(unsafe { ptx_at(image.as_ptr().cast(), DEVICE) }.unwrap(), texts);
+            let (found, bound) = unsafe { (ptx_at(image, DEVICE), max_registers_at(image)) };
+            assert_eq!(found.unwrap(), texts);
+            assert_eq!(bound, registers);
         }
     }
 

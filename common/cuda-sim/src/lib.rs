@@ -14,6 +14,7 @@
 //! | `image` | PTX in what programs load: text, fat binaries, links |
 //! | `state` | the devices of this process, and the handles that programs hold |
 //! | `array` | arrays, textures and surfaces |
+//! | `virtual_memory` | reserved addresses, and the memory that is mapped there |
 //! | `copy` | where the sides of copies lie: memory of host and devices, arrays |
 //! | `graph` | graphs of work, and captures that record it |
 //! | `work` | what a stream queues: launches, copies, fills, calls of the host |
@@ -44,4 +45,5 @@ pub mod options;
 mod queue;
 mod runtime;
 mod state;
+mod virtual_memory;
 mod work;

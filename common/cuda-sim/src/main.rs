@@ -64,7 +64,7 @@ fn library() -> Result<PathBuf> {
 
 /// Further names of the library: links to one file, which is loaded once. On Windows each is a library with a state of its own.
 const OTHER_LIBRARIES: &[&str] = if cfg!(windows) {
-    &["cudart64_13.dll"]
+    &["cudart64_110.dll", "cudart64_12.dll", "cudart64_13.dll"]
 } else if cfg!(target_os = "macos") {
     &["libcudart.dylib", "libgpuocelot.dylib"]
 } else {

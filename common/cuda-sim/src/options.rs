@@ -30,6 +30,9 @@ pub struct Options {
     /// Number of simulated GPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub devices: u8,
+    /// Memory of each simulated GPU, as programs see it: 512MiB, 8GiB, or a number of bytes
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = ptx_sim::parse_size)]
+    pub memory: u64,
     /// Compute capability of the simulated GPUs
     #[arg(long, value_name = "X.Y", default_value = "9.0")]
     pub compute: Compute,
@@ -61,13 +64,14 @@ impl Options {
     #[must_use]
     pub fn to_environment(&self) -> OsString {
         let mut words: Vec<OsString> = Vec::new();
-        let Options { sanitize, strict, profile, late, asynchrony, devices, compute, log } = self;
+        let Options { sanitize, strict, profile, late, asynchrony, devices, memory, compute, log } = self;
         words.extend(sanitize.then(|| "--sanitize".into()));
         words.extend(strict.then(|| "--strict".into()));
         words.extend(profile.then(|| "--profile".into()));
         words.extend(late.then(|| "--late".into()));
         words.push(format!("--async={asynchrony}").into());
         words.push(format!("--devices={devices}").into());
+        words.push(format!("--memory={memory}").into());
         words.push(format!("--compute={}.{}", compute.major, compute.minor).into());
         words.extend(log.as_ref().map(|log| {
             let mut word = OsString::from("--log=");
@@ -128,6 +132,7 @@ mod tests {
             late: true,
             asynchrony: Asynchrony::Seeded(7),
             devices: 3,
+            memory: 3 << 20,
             compute: Compute { major: 8, minor: 6 },
             log,
             ..Options::default()

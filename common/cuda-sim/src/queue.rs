@@ -242,11 +242,20 @@ pub(crate) fn ended(state: &State, device: &Device, observed: Result<Observation
     }
 }
 
+/// Copies a row, mapping by mapping.
 fn copy_row(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
-    let device = &state.device;
-    if bytes == 0 {
-        return Ok(());
+    let mut done = 0;
+    while done < bytes {
+        let (to, from) = (to.offset(done), from.offset(done));
+        let piece = (bytes - done).min(state.at_once(to)).min(state.at_once(from));
+        copy_bytes(state, to, from, piece)?;
+        done += piece;
     }
+    Ok(())
+}
+
+fn copy_bytes(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
+    let device = &state.device;
     match (to, from) {
         (Place::Device(to), Place::Device(from)) => {
             device.copy(DevicePtr(to), DevicePtr(from), bytes as u64).map_err(|error| refused(&error))
@@ -284,7 +293,20 @@ fn copy_row(state: &State, to: Place, from: Place, bytes: usize) -> Outcome {
     }
 }
 
+/// Fills a row, mapping by mapping.
 fn fill(state: &State, target: Pointer, value: u32, element_bytes: usize, count: usize) -> Outcome {
+    let mut done = 0;
+    while done < count {
+        let target = target + (done * element_bytes) as u64;
+        let at_once = state.at_once(Place::Device(target)) / element_bytes;
+        let piece = (count - done).min(at_once.max(1));
+        fill_elements(state, target, value, element_bytes, piece)?;
+        done += piece;
+    }
+    Ok(())
+}
+
+fn fill_elements(state: &State, target: Pointer, value: u32, element_bytes: usize, count: usize) -> Outcome {
     let bytes = value.to_le_bytes();
     let element = &bytes[..element_bytes];
     let done = if element.iter().all(|byte| *byte == element[0]) {

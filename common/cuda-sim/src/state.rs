@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ptx_sim::{
-    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, TexelFormat,
+    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, Sampling,
+    TexelFormat,
 };
 
 use crate::abi::{BUILT_IN_STREAMS, Code, CopySide, Handle, Outcome, Pointer};
+use crate::array::Resource;
 use crate::graph::{Graph, UserObject};
 use crate::log::Line;
 use crate::options::Options;
+use crate::virtual_memory::VirtualMemory;
 use crate::work::{Captured, Event, FIRST_ADDRESS, Function, Place, Work};
-
-/// Bytes of memory that each simulated GPU says it has.
-pub(crate) const MEMORY: u64 = 16 << 30;
 
 /// Multiprocessors that each simulated GPU says it has: those of an H100.
 pub(crate) const MULTIPROCESSORS: i32 = 132;
@@ -38,12 +38,15 @@ pub(crate) struct State {
     pub(crate) graphs: Handles<Graph>,
     pub(crate) links: Handles<Link>,
     pub(crate) arrays: Handles<Array>,
+    /// Textures that programs have created, with what each reads and how.
+    pub(crate) textures: Mutex<BTreeMap<u64, (Resource, Sampling)>>,
     /// References of the program to its objects.
     pub(crate) user_objects: Mutex<BTreeMap<Handle, Vec<Arc<UserObject>>>>,
     /// Allocations that the host reaches too, by the address at which they begin.
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
     /// Allocations of graphs, which stay for the next launch when they are freed.
     pub(crate) graph_memory: Mutex<BTreeSet<Pointer>>,
+    pub(crate) virtual_memory: Mutex<VirtualMemory>,
     pub(crate) pools: Handles<Pool>,
     /// Pools that programs have chosen for devices, in place of the default ones.
     pub(crate) current_pools: Mutex<BTreeMap<c_int, Handle>>,
@@ -140,7 +143,7 @@ pub(crate) fn say(sentence: &str) {
 impl State {
     fn new(options: Options) -> Self {
         let device = Device::new(DeviceConfig {
-            total_memory: MEMORY * u64::from(options.devices),
+            total_memory: options.memory.saturating_mul(options.devices.into()),
             sanitize: options.sanitize || options.strict,
             strict: options.strict,
             first_address: FIRST_ADDRESS,
@@ -162,9 +165,11 @@ impl State {
             graphs: Handles::default(),
             links: Handles::default(),
             arrays: Handles::default(),
+            textures: Mutex::default(),
             user_objects: Mutex::default(),
             host_memory: Mutex::default(),
             graph_memory: Mutex::default(),
+            virtual_memory: Mutex::default(),
             pools,
             current_pools: Mutex::default(),
             default_pools,
@@ -212,8 +217,18 @@ impl State {
         match self.host_memory(pointer) {
             Some(_) => self.free_host(pointer, HostMemoryKind::Managed),
             None if pointer == 0 => Ok(()),
+            None if locked(&self.virtual_memory).left(pointer).is_some() => Err(Code::INVALID_VALUE),
             None => self.device.free(DevicePtr(pointer)).map_err(|error| refused(&error)),
         }
+    }
+
+    /// Bytes from a place on that a copy may take at once: a mapping ends where the next begins.
+    pub(crate) fn at_once(&self, place: Place) -> usize {
+        let mapped = match place {
+            Place::Device(address) => locked(&self.virtual_memory).left(address),
+            Place::Host(_) => None,
+        };
+        mapped.map_or(usize::MAX, |bytes| bytes as usize)
     }
 
     /// Whether a stream's work and that of the default stream do not wait for each other.
@@ -355,6 +370,12 @@ impl<T> Handles<T> {
         locked(&self.0).remove(&handle).ok_or(Code::INVALID_HANDLE)
     }
 
+    /// The handle of the thing for which a condition holds.
+    pub(crate) fn find(&self, is_it: impl Fn(&T) -> bool) -> Outcome<Handle> {
+        let things = locked(&self.0);
+        things.iter().find(|(_, thing)| is_it(thing)).map(|(handle, _)| *handle).ok_or(Code::INVALID_HANDLE)
+    }
+
     /// Removes what a condition does not hold for.
     pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
         locked(&self.0).retain(|_, thing| keep(thing));
@@ -414,6 +435,8 @@ pub(crate) enum HostMemoryKind {
 #[derive(Debug)]
 pub(crate) struct Module {
     pub(crate) loaded: LoadedModule,
+    /// Maximum number of registers per thread, if the program sets one (`CU_JIT_MAX_REGISTERS`).
+    pub(crate) max_registers: Option<u32>,
     /// Handle of each function that was asked for: the same one each time.
     pub(crate) functions: Mutex<BTreeMap<String, Handle>>,
 }
@@ -424,6 +447,8 @@ pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) flags: u32,
     pub(crate) priority: c_int,
+    /// Attributes that the program has set.
+    pub(crate) attributes: Mutex<BTreeMap<c_int, [u32; 16]>>,
     /// Its part in the last capture that it took part in.
     pub(crate) capture: Mutex<Option<Captured>>,
 }

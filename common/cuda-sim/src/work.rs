@@ -1,6 +1,6 @@
 //! Pieces of work that a stream queues: launches, copies, fills, calls of the host; or records, while it is captured.
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -135,7 +135,11 @@ impl Params {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) kernel: Kernel,
+    /// Its name, for the program.
+    pub(crate) name: CString,
     pub(crate) module: Handle,
+    /// Maximum number of registers per thread, if the program set one when it loaded the module.
+    pub(crate) max_registers: Option<u32>,
     /// Maximum dynamic shared memory of a launch, if the program asked for more than 48 KiB.
     pub(crate) dynamic_shared: AtomicI32,
     pub(crate) carveout: AtomicI32,

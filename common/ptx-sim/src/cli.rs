@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use ptx_sim::{AccessKind, Asynchrony, WatchPoint};
+use ptx_sim::{AccessKind, Asynchrony, WatchPoint, parse_size};
 
 pub(crate) use argument::{Address, Argument, Buffer, Contents, Value, address, case_argument};
 use argument::{argument, named_buffer, output, variable};
@@ -177,7 +177,7 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Option<Duration>,
     /// Host memory that the file and its launch may take together: 1GiB, 512MiB, 64KiB, or a number of bytes
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_negative_numbers = true)]
     pub memory_limit: Option<u64>,
 }
 
@@ -185,19 +185,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
     let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| format!("`{text}` is not a number of seconds, as 10 or 0.5"))
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.len() - text.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
-    let unit = match text[digits..].trim() {
-        "" | "B" => Some(1),
-        "KiB" => Some(1u64 << 10),
-        "MiB" => Some(1 << 20),
-        "GiB" => Some(1 << 30),
-        _ => None,
-    };
-    let bytes = text[..digits].parse().ok().zip(unit).and_then(|(count, unit): (u64, _)| count.checked_mul(unit));
-    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("`{text}` is not a size, as 1GiB, 512MiB or 65536"))
 }
 
 #[derive(Debug, Args)]
@@ -507,10 +494,10 @@ mod tests {
     fn limits_have_units() {
         for (text, bytes) in [("1", 1), ("64KiB", 1 << 16), ("512MiB", 1 << 29), ("1GiB", 1 << 30), ("3 GiB", 3 << 30)]
         {
-            assert_eq!(size(text), Ok(bytes), "{text}");
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in ["", "0", "-1", "1GB", "GiB", "1.5GiB", "99999999999GiB"] {
-            assert!(size(text).is_err(), "{text}");
+            assert!(parse_size(text).is_err(), "{text}");
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for text in ["", "0", "-1", "nan", "inf", "1s", "1e300"] {

@@ -99,7 +99,7 @@ pub use error::{LoadError, Unsupported, UnsupportedForm};
 pub use exec::{Asynchrony, EarlierWork, TouchedMemory};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
-pub use limits::LoadLimits;
+pub use limits::{LoadLimits, parse_size};
 pub use lower::{Fidelity, FidelityRule};
 pub use memory::{DevicePtr, HEAP_BYTES, MemoryError, MemoryInfo};
 pub use module::Module;

@@ -96,6 +96,23 @@ pub(crate) fn human(bytes: u64) -> String {
     }
 }
 
+/// Reads a number of bytes as people write it: `1GiB`, `512MiB`, `64KiB`, `65536`.
+///
+/// # Errors
+/// The sentence that says that it is none, or 0.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let unit = match text[digits..].trim() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1u64 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = text[..digits].parse().ok().zip(unit).and_then(|(count, unit): (u64, _)| count.checked_mul(unit));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("`{text}` is not a size, as 1GiB, 512MiB or 65536"))
+}
+
 /// Use of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {

@@ -6,7 +6,10 @@ use ptx_sim::{ChannelKind, Sampling, TexelFormat};
 
 use crate::abi::{Code, CopySide, Handle, Outcome, Pointer};
 use crate::api::{exported, put};
-use crate::array::{Resource, address_mode, array, destroy_texture, filter_mode};
+use crate::array::{
+    Resource, address_mode, address_number, array, destroy_texture, filter_mode, filter_number, resource_of_surface,
+    texture,
+};
 use crate::copy::run;
 use crate::queue::{When, submit};
 use crate::state::{Array, state};
@@ -30,6 +33,12 @@ fn texel(format: c_int, channels: c_uint) -> Outcome<TexelFormat> {
     Ok(TexelFormat { channels, bits: found.1, kind: found.2 })
 }
 
+/// The format's number, and its channels.
+fn numbers(TexelFormat { channels, bits, kind }: TexelFormat) -> (c_int, c_uint) {
+    let format = FORMATS.iter().find(|known| (known.1, known.2) == (bits, kind)).map_or(0, |known| known.0);
+    (format, channels.into())
+}
+
 /// `CUDA_ARRAY_DESCRIPTOR`
 #[repr(C)]
 pub(crate) struct Descriptor {
@@ -49,9 +58,8 @@ pub(crate) struct Descriptor3d {
 
 impl Descriptor3d {
     fn of(array: &Array) -> Self {
-        let TexelFormat { channels, bits, kind } = array.format;
-        let format = FORMATS.iter().find(|known| (known.1, known.2) == (bits, kind)).map_or(0, |known| known.0);
-        Self { size: array.size, format, channels: channels.into(), flags: array.flags }
+        let (format, channels) = numbers(array.format);
+        Self { size: array.size, format, channels, flags: array.flags }
     }
 
     fn create(&self) -> Outcome<Handle> {
@@ -69,9 +77,17 @@ pub(crate) struct ResourceParams {
     channels: c_uint,
     /// Bytes of linear memory; or width and height in texels, and pitch in bytes.
     size: [usize; 3],
+    reserved: [u64; 11],
+    flags: c_uint,
 }
 
 impl ResourceParams {
+    fn of(resource: &Resource) -> Self {
+        let (resource_type, target, texel, size) = resource.description();
+        let (format, channels) = texel.map_or((0, 0), numbers);
+        Self { resource_type, target, format, channels, size, reserved: [0; 11], flags: 0 }
+    }
+
     fn described(&self) -> Outcome<Resource> {
         Resource::new(self.resource_type, self.target, || texel(self.format, self.channels), self.size)
     }
@@ -85,6 +101,7 @@ pub(crate) struct TextureParams {
     flags: c_uint,
     mipmaps: [u32; 5],
     border: [f32; 4],
+    reserved: [c_int; 12],
 }
 
 /// Flags of [`TextureParams`].
@@ -93,6 +110,25 @@ const NORMALISED_COORDINATES: c_uint = 2;
 const SRGB: c_uint = 16;
 
 impl TextureParams {
+    fn of((resource, sampling): &(Resource, Sampling)) -> Self {
+        let TexelFormat { kind, bits, .. } = resource.format();
+        let mut flags = 0;
+        if kind != ChannelKind::Float && bits < 32 && !sampling.normalised_float {
+            flags |= READ_AS_INTEGER;
+        }
+        if sampling.normalised_coordinates {
+            flags |= NORMALISED_COORDINATES;
+        }
+        Self {
+            address: sampling.address.map(address_number),
+            filter: filter_number(sampling.filter),
+            flags,
+            mipmaps: [0; 5],
+            border: sampling.border,
+            reserved: [0; 12],
+        }
+    }
+
     /// The sampling of a resource. Integers of 8 and 16 bits are read as floats unless a flag says otherwise.
     fn sampling(&self, resource: &Resource) -> Outcome<Sampling> {
         if self.flags & SRGB != 0 {
@@ -202,6 +238,26 @@ exported! {
         destroy_texture(texture)
     }
 
+    fn cuTexObjectGetResourceDesc(resource: *mut ResourceParams, texture: u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(resource, ResourceParams::of(&self::texture(texture)?.0)) }
+    }
+
+    fn cuTexObjectGetTextureDesc(params: *mut TextureParams, texture: u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, TextureParams::of(&self::texture(texture)?)) }
+    }
+
+    // No texture has a view.
+    fn cuTexObjectGetResourceViewDesc(_view: *mut c_void, _texture: u64) {
+        Err(Code::INVALID_VALUE)
+    }
+
+    fn cuSurfObjectGetResourceDesc(resource: *mut ResourceParams, surface: u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(resource, ResourceParams::of(&resource_of_surface(surface)?)) }
+    }
+
     fn cuSurfObjectCreate(surface: *mut u64, resource: *const ResourceParams) {
         // SAFETY: as the caller promises.
         unsafe { put(surface, resource.as_ref().ok_or(Code::INVALID_VALUE)?.described()?.surface()?) }
@@ -217,3 +273,4 @@ exported! {
 const _: () = assert!(size_of::<Descriptor>() == 24 && size_of::<Descriptor3d>() == 40);
 const _: () = assert!(std::mem::offset_of!(ResourceParams, size) == 24);
 const _: () = assert!(std::mem::offset_of!(TextureParams, border) == 40);
+const _: () = assert!(size_of::<ResourceParams>() == 144 && size_of::<TextureParams>() == 104);

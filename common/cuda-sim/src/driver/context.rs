@@ -1,12 +1,12 @@
 //! Contexts: one is current on each thread.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
 use crate::abi::{Code, DeviceId, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted};
 use crate::queue::{Wanted, finish};
-use crate::state::{self, Context, context, pop_current, push_current, set_current, state};
+use crate::state::{self, Context, context, pop_current, push_current, set_current, state, working};
 
 /// Limits that can be asked for and set without effect, by `CUlimit`: the stack, printf's buffer, the heap …
 const LIMITS: std::ops::Range<c_int> = 0..9;
@@ -38,6 +38,14 @@ fn destroy(handle: Handle) -> Outcome {
 
 exported! {
     fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: DeviceId) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(context, create(flags, device)?) }
+    }
+
+    fn cuCtxCreate_v3(context: *mut Handle, _affinities: *const c_void, count: c_int, flags: c_uint, device: DeviceId) {
+        if count != 0 {
+            return Err(Code::NOT_SUPPORTED); // a part of the multiprocessors
+        }
         // SAFETY: a place of the caller's.
         unsafe { put(context, create(flags, device)?) }
     }
@@ -105,6 +113,30 @@ exported! {
     fn cuCtxSynchronize() {
         context()?;
         finish(Wanted::All)?;
+        context().map(|_| ())
+    }
+
+    fn cuCtxGetDevice_v2(device: *mut DeviceId, handle: Handle) {
+        let context = if handle == 0 { context()? } else { working(handle)? };
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, context.ordinal) }
+    }
+
+    fn cuCtxSynchronize_v2(handle: Handle) {
+        let handle = if handle == 0 { state::current().ok_or(Code::INVALID_CONTEXT)? } else { handle };
+        working(handle)?;
+        finish(Wanted::All)?;
+        working(handle).map(|_| ())
+    }
+
+    fn cuCtxGetId(handle: Handle, id: *mut u64) {
+        let handle = if handle == 0 { state::current().ok_or(Code::INVALID_CONTEXT)? } else { handle };
+        state()?.contexts.get(handle).map_err(|_| Code::INVALID_CONTEXT)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, handle as u64) }
+    }
+
+    fn cuCtxResetPersistingL2Cache() {
         context().map(|_| ())
     }
 

@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int, c_uint};
 use ptx_sim::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
 
 use crate::abi::{Code, DeviceId, Handle, Outcome, device_attribute as attribute};
-use crate::api::{exported, put};
+use crate::api::{exported, put, text};
 use crate::queue::{Wanted, finish};
-use crate::state::{Context, MEMORY, MULTIPROCESSORS, state};
+use crate::state::{Context, MULTIPROCESSORS, state};
 
 /// The simulator is no faster than its host; a clock of 1 GHz, so that what divides by it works.
 const CLOCK_KHZ: i32 = 1_000_000;
@@ -67,6 +67,7 @@ pub(crate) fn value_of(id: c_int, device: DeviceId) -> Outcome<c_int> {
         | attribute::UNIFIED_ADDRESSING
         | attribute::STREAM_PRIORITIES_SUPPORTED
         | attribute::COOPERATIVE_LAUNCH
+        | attribute::VIRTUAL_MEMORY_MANAGEMENT
         | attribute::MEMORY_POOLS_SUPPORTED => 1,
         _ if (1..attribute::END).contains(&id) => 0,
         _ => return Err(Code::INVALID_VALUE),
@@ -78,6 +79,13 @@ pub(crate) fn uuid(device: DeviceId) -> [u8; 16] {
     let mut uuid = *b"ptx-sim device 0";
     uuid[15] += device as u8;
     uuid
+}
+
+/// The device of an identifier such as `0000:01:00.0`, where the domain and the function may be left out.
+fn by_bus_id(text: &str) -> Option<DeviceId> {
+    let slot = text.strip_suffix(".0").unwrap_or(text).strip_suffix(":00")?;
+    let bus = slot.rsplit_once(':').map_or(slot, |(_, bus)| bus);
+    DeviceId::from_str_radix(bus, 16).ok().map(|bus| bus - 1)
 }
 
 exported! {
@@ -118,7 +126,7 @@ exported! {
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceId) {
         checked(device)?;
         // SAFETY: a place of the caller's.
-        unsafe { put(bytes, MEMORY as usize) }
+        unsafe { put(bytes, state()?.options.memory as usize) }
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, id: c_int, device: DeviceId) {
@@ -146,6 +154,14 @@ exported! {
         // SAFETY: the caller's buffer has `length` bytes.
         unsafe { std::ptr::copy_nonoverlapping(id.as_ptr(), text.cast(), id.len()) };
         Ok(())
+    }
+
+    fn cuDeviceGetByPCIBusId(device: *mut DeviceId, text: *const c_char) {
+        // SAFETY: the caller's string.
+        let found = by_bus_id(unsafe { self::text(text)? }).ok_or(Code::INVALID_VALUE)?;
+        checked(found)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(device, found) }
     }
 
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) {

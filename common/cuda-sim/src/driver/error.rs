@@ -14,14 +14,19 @@ pub(crate) const VERSION: c_int = 13000;
 const FOUND: c_int = 0;
 const NOT_FOUND: c_int = 1;
 
-/// Looks a function up by name, and stores its address or null.
+/// Looks a function up by name, for a version of CUDA, and stores its address or null.
 ///
 /// # Safety
 /// As `cuGetProcAddress` asks.
-pub(crate) unsafe fn look_up(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
+pub(crate) unsafe fn look_up(
+    symbol: *const c_char,
+    function: *mut *const c_void,
+    version: c_int,
+    status: *mut c_int,
+) -> Outcome {
     // SAFETY: the caller's strings and places.
     unsafe {
-        let found = super::find(text(symbol)?);
+        let found = super::find(text(symbol)?, version);
         put_if_wanted(status, if found.is_some() { FOUND } else { NOT_FOUND });
         put(function, found.map_or(std::ptr::null(), |address| address.0.cast()))?;
         found.map(|_| ()).ok_or(Code::NOT_FOUND)
@@ -55,20 +60,20 @@ exported! {
         found.map(|_| ()).ok_or(Code::INVALID_VALUE)
     }
 
-    fn cuGetProcAddress(symbol: *const c_char, function: *mut *const c_void, _version: c_int, _flags: u64) {
+    fn cuGetProcAddress(symbol: *const c_char, function: *mut *const c_void, version: c_int, _flags: u64) {
         // SAFETY: as the caller promises.
-        unsafe { look_up(symbol, function, std::ptr::null_mut()) }
+        unsafe { look_up(symbol, function, version, std::ptr::null_mut()) }
     }
 
     fn cuGetProcAddress_v2(
         symbol: *const c_char,
         function: *mut *const c_void,
-        _version: c_int,
+        version: c_int,
         _flags: u64,
         status: *mut c_int,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { look_up(symbol, function, status) }
+        unsafe { look_up(symbol, function, version, status) }
     }
 
     fn cuGetExportTable(_table: *mut *const c_void, _id: *const c_void) {

@@ -1,18 +1,19 @@
 //! Graphs: work recorded once and launched often.
 
 use std::collections::BTreeSet;
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use ptx_sim::DevicePtr;
 
-use super::graph_node::type_of;
+use super::graph_node::{name_of, type_of};
 use super::memory::allocate;
 use crate::abi::{Code, DeviceId, Handle, Outcome, Pointer};
-use crate::api::{exported, put, put_if_wanted, slice};
+use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::graph::{Graph, Node};
 use crate::node::{copied, destroy, end, graph_of, handle, number, with_node};
 use crate::queue::{Wanted, finish, launch_graph};
-use crate::state::{context, locked, refused, state};
+use crate::state::{context, locked, refused, say, state};
+use crate::work::Work;
 
 /// Adds or removes dependencies, from nodes to those that come after them.
 ///
@@ -48,6 +49,20 @@ fn condition(graph: Handle, default: c_uint, flags: c_uint) -> Outcome<Pointer> 
     Ok(place)
 }
 
+/// Refuses what the body of a condition may not have, by `CUDA_CONDITIONAL_NODE_PARAMS` of `cuda.h`.
+fn check(graph: Handle, is_body: bool) -> Outcome {
+    state()?.graphs.get(graph)?.order()?.iter().try_for_each(|work| match work {
+        Work::If { bodies, .. } => bodies.iter().try_for_each(|body| check(*body, true)),
+        Work::Graph(child) => check(*child, is_body),
+        Work::Launch { .. } | Work::Copy(_) | Work::Fill { .. } | Work::Sequence(_) => Ok(()),
+        _ if is_body => {
+            say(&format!("a node of the type {} in the body of a condition, where CUDA has none", name_of(work)));
+            Err(Code::NOT_SUPPORTED)
+        }
+        _ => Ok(()),
+    })
+}
+
 /// A copy of a graph that may be launched.
 ///
 /// # Safety
@@ -59,6 +74,7 @@ unsafe fn instantiate(executable: *mut Handle, graph: Handle, flags: u64) -> Out
     if flags & DEVICE_LAUNCH != 0 {
         return Err(if flags & AUTO_FREE_ON_LAUNCH != 0 { Code::INVALID_VALUE } else { Code::NOT_SUPPORTED });
     }
+    check(graph, false)?;
     // SAFETY: as the caller promises.
     unsafe { put(executable, copied(graph, flags)?) }
 }
@@ -95,6 +111,44 @@ fn edges(graph: Handle) -> Outcome<(Vec<Handle>, Vec<Handle>)> {
     Ok(all.map(|(from, to)| (handle(graph, from), handle(graph, to))).unzip())
 }
 
+/// Stores the edges of a graph, as many as the caller has room for, and their number.
+///
+/// # Safety
+/// As for [`put_all`], with both lists.
+unsafe fn put_edges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize) -> Outcome {
+    let (sources, targets) = edges(graph)?;
+    // SAFETY: as the caller promises; both lists have the same room.
+    unsafe {
+        let room = count.as_ref().copied().ok_or(Code::INVALID_VALUE)?;
+        put_all(from, count, &sources)?;
+        put(count, room)?;
+        put_all(to, count, &targets)
+    }
+}
+
+/// The nodes that a node comes after.
+fn before(node: Handle) -> Outcome<Vec<Handle>> {
+    let (from, to) = edges(graph_of(node))?;
+    Ok(from.into_iter().zip(to).filter(|(_, to)| *to == node).map(|(from, _)| from).collect())
+}
+
+/// The nodes that come after a node.
+fn after(node: Handle) -> Outcome<Vec<Handle>> {
+    let (from, to) = edges(graph_of(node))?;
+    Ok(from.into_iter().zip(to).filter(|(from, _)| *from == node).map(|(_, to)| to).collect())
+}
+
+/// A graph in the language of Graphviz.
+fn dot(graph: Handle) -> Outcome<String> {
+    let found = state()?.graphs.get(graph)?;
+    let mut text = "digraph dot {\n".to_owned();
+    for (at, node) in locked(&found.nodes).iter() {
+        text += &format!("  node{at} [label=\"{at}: {}\"];\n", name_of(&node.work));
+        node.after.iter().for_each(|before| text += &format!("  node{before} -> node{at};\n"));
+    }
+    Ok(text + "}\n")
+}
+
 /// The nodes of a graph for which a condition holds.
 fn nodes(graph: Handle, wanted: impl Fn(&Node) -> bool) -> Outcome<Vec<Handle>> {
     let found = state()?.graphs.get(graph)?;
@@ -108,6 +162,31 @@ pub(crate) struct UpdateResult {
     result: c_int,
     error_node: Handle,
     error_from: Handle,
+}
+
+/// Gives the nodes of an executable graph the work of another graph of the same shape: how the functions of the API say what came of
+/// it, and their result.
+fn update(executable: Handle, graph: Handle) -> Outcome<(c_int, Outcome)> {
+    const SUCCESS: c_int = 0;
+    const TOPOLOGY_CHANGED: c_int = 2;
+    let state = state()?;
+    let (target, source) = (state.graphs.get(executable)?, state.graphs.get(graph)?);
+    source.order()?;
+    let shape = |graph: &Graph| {
+        let nodes = locked(&graph.nodes);
+        let place = |node: &usize| nodes.range(..node).count();
+        let each = nodes.values().map(|node| (type_of(&node.work), node.after.iter().map(place).collect::<Vec<_>>()));
+        each.collect::<Vec<_>>()
+    };
+    if shape(&target) != shape(&source) {
+        return Ok((TOPOLOGY_CHANGED, Err(Code::GRAPH_EXEC_UPDATE_FAILURE)));
+    }
+    let copy = copied(graph, 0)?;
+    let new: Vec<Node> = std::mem::take(&mut *locked(&state.graphs.get(copy)?.nodes)).into_values().collect();
+    destroy(copy)?;
+    let mut old = locked(&target.nodes);
+    let done = old.values_mut().zip(new).try_for_each(|(old, new)| end(&std::mem::replace(&mut old.work, new.work)));
+    Ok((SUCCESS, done))
 }
 
 exported! {
@@ -130,6 +209,35 @@ exported! {
         with_node(clone, node, |_| Ok(()))?;
         // SAFETY: a place of the caller's.
         unsafe { put(found, handle(clone, number(node)?)) }
+    }
+
+    fn cuGraphGetId(graph: Handle, id: *mut c_uint) {
+        state()?.graphs.get(graph)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, graph as c_uint) }
+    }
+
+    fn cuGraphExecGetId(executable: Handle, id: *mut c_uint) {
+        state()?.graphs.get(executable)?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, executable as c_uint) }
+    }
+
+    fn cuGraphNodeGetContainingGraph(node: Handle, graph: *mut Handle) {
+        with_node(graph_of(node), node, |_| Ok(()))?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(graph, graph_of(node)) }
+    }
+
+    fn cuGraphNodeGetLocalId(node: Handle, id: *mut c_uint) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, number(node)? as c_uint) }
+    }
+
+    fn cuGraphNodeGetToolsId(node: Handle, id: *mut u64) {
+        with_node(graph_of(node), node, |_| Ok(()))?;
+        // SAFETY: a place of the caller's.
+        unsafe { put(id, node as u64) }
     }
 
     fn cuGraphDestroyNode(node: Handle) {
@@ -175,6 +283,11 @@ exported! {
         unsafe { depend(from, to, count, |after, node| { after.insert(node); }) }
     }
 
+    fn cuGraphRemoveDependencies(_graph: Handle, from: *const Handle, to: *const Handle, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { depend(from, to, count, |after, node| { after.remove(&node); }) }
+    }
+
     fn cuGraphRemoveDependencies_v2(
         _graph: Handle,
         from: *const Handle,
@@ -197,28 +310,38 @@ exported! {
     }
 
     fn cuGraphGetEdges_v2(graph: Handle, from: *mut Handle, to: *mut Handle, _edges: *mut c_void, count: *mut usize) {
-        let (sources, targets) = edges(graph)?;
-        // SAFETY: as the caller promises; both lists have the same room.
-        unsafe {
-            let room = count.as_ref().copied().ok_or(Code::INVALID_VALUE)?;
-            put_all(from, count, &sources)?;
-            put(count, room)?;
-            put_all(to, count, &targets)
-        }
+        // SAFETY: as the caller promises.
+        unsafe { put_edges(graph, from, to, count) }
+    }
+
+    fn cuGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize) {
+        // SAFETY: as the caller promises.
+        unsafe { put_edges(graph, from, to, count) }
     }
 
     fn cuGraphNodeGetDependencies_v2(node: Handle, nodes: *mut Handle, _edges: *mut c_void, count: *mut usize) {
-        let (from, to) = edges(graph_of(node))?;
-        let found: Vec<Handle> = from.into_iter().zip(to).filter(|(_, to)| *to == node).map(|(from, _)| from).collect();
         // SAFETY: as the caller promises.
-        unsafe { put_all(nodes, count, &found) }
+        unsafe { put_all(nodes, count, &before(node)?) }
+    }
+
+    fn cuGraphNodeGetDependencies(node: Handle, nodes: *mut Handle, count: *mut usize) {
+        // SAFETY: as the caller promises.
+        unsafe { put_all(nodes, count, &before(node)?) }
     }
 
     fn cuGraphNodeGetDependentNodes_v2(node: Handle, nodes: *mut Handle, _edges: *mut c_void, count: *mut usize) {
-        let (from, to) = edges(graph_of(node))?;
-        let found: Vec<Handle> = from.into_iter().zip(to).filter(|(from, _)| *from == node).map(|(_, to)| to).collect();
         // SAFETY: as the caller promises.
-        unsafe { put_all(nodes, count, &found) }
+        unsafe { put_all(nodes, count, &after(node)?) }
+    }
+
+    fn cuGraphNodeGetDependentNodes(node: Handle, nodes: *mut Handle, count: *mut usize) {
+        // SAFETY: as the caller promises.
+        unsafe { put_all(nodes, count, &after(node)?) }
+    }
+
+    fn cuGraphDebugDotPrint(graph: Handle, path: *const c_char, _flags: c_uint) {
+        // SAFETY: the caller's string.
+        std::fs::write(unsafe { text(path)? }, dot(graph)?).map_err(|_| Code::OPERATING_SYSTEM)
     }
 
     fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, flags: u64) {
@@ -255,27 +378,20 @@ exported! {
     }
 
     fn cuGraphExecUpdate_v2(executable: Handle, graph: Handle, info: *mut UpdateResult) {
-        let state = state()?;
-        let (target, source) = (state.graphs.get(executable)?, state.graphs.get(graph)?);
-        source.order()?;
-        let shape = |graph: &Graph| {
-            let nodes = locked(&graph.nodes);
-            let place = |node: &usize| nodes.range(..node).count();
-            let each = nodes.values().map(|node| (type_of(&node.work), node.after.iter().map(place).collect::<Vec<_>>()));
-            each.collect::<Vec<_>>()
-        };
-        // CU_GRAPH_EXEC_UPDATE_SUCCESS and CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED.
-        let result = if shape(&target) == shape(&source) { 0 } else { 2 };
+        let (result, done) = update(executable, graph)?;
         // SAFETY: null or a place of the caller's.
         unsafe { put_if_wanted(info, UpdateResult { result, error_node: 0, error_from: 0 }) };
-        if result != 0 {
-            return Err(Code::GRAPH_EXEC_UPDATE_FAILURE);
+        done
+    }
+
+    fn cuGraphExecUpdate(executable: Handle, graph: Handle, error_node: *mut Handle, result: *mut c_int) {
+        let (result_code, done) = update(executable, graph)?;
+        // SAFETY: null or places of the caller's.
+        unsafe {
+            put_if_wanted(error_node, 0);
+            put_if_wanted(result, result_code);
         }
-        let copy = copied(graph, 0)?;
-        let new: Vec<Node> = std::mem::take(&mut *locked(&state.graphs.get(copy)?.nodes)).into_values().collect();
-        destroy(copy)?;
-        let mut old = locked(&target.nodes);
-        old.values_mut().zip(new).try_for_each(|(old, new)| end(&std::mem::replace(&mut old.work, new.work)))
+        done
     }
 
     // Memory of graphs in use and reserved, now and at most: the same here, as it stays for the next launch.

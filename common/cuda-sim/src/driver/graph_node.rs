@@ -83,6 +83,26 @@ pub(super) fn type_of(work: &Work) -> c_int {
     }
 }
 
+/// The name of a node with this work: its type's, and what it launches.
+pub(super) fn name_of(work: &Work) -> String {
+    if let Work::Launch { function, .. } = work {
+        return format!("KERNEL {}", function.kernel.info().name);
+    }
+    let name = match type_of(work) {
+        node_type::MEMCPY => "MEMCPY",
+        node_type::MEMSET => "MEMSET",
+        node_type::HOST => "HOST",
+        node_type::GRAPH => "GRAPH",
+        node_type::WAIT_EVENT => "WAIT_EVENT",
+        node_type::EVENT_RECORD => "EVENT_RECORD",
+        node_type::MEM_ALLOC => "MEM_ALLOC",
+        node_type::MEM_FREE => "MEM_FREE",
+        node_type::CONDITIONAL => "CONDITIONAL",
+        _ => "EMPTY",
+    };
+    name.to_owned()
+}
+
 /// The work of a node that fills.
 ///
 /// # Safety

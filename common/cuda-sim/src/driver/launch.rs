@@ -1,14 +1,15 @@
-//! Launches, and how many blocks of a kernel an SM holds.
+//! Launches.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ptx_sim::{KernelInfo, LaunchConfig, Occupancy};
+use ptx_sim::{KernelInfo, LaunchConfig};
 
-use super::module::{SHARED_WITHOUT_ASKING, known};
+use super::function::SHARED_WITHOUT_ASKING;
+use super::occupancy::blocks_of;
 use crate::abi::{self, Code, Handle, KernelNode, LaunchAttribute, Outcome, extra, launch_attribute};
-use crate::api::{exported, put, slice};
+use crate::api::{exported, slice};
 use crate::queue::submit;
 use crate::state::{MULTIPROCESSORS, say, state};
 use crate::work::{Function, Host, Params, Work};
@@ -128,37 +129,6 @@ pub(crate) unsafe fn of_node(node: *const KernelNode) -> Outcome<Work> {
     }
 }
 
-pub(crate) fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {
-    let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Code::INVALID_VALUE)?;
-    blocks_of(&*known(function)?, threads, shared_bytes as u32)
-}
-
-/// Blocks of a kernel that an SM holds.
-fn blocks_of(function: &Function, threads: u32, shared_bytes: u32) -> Outcome<c_int> {
-    let shared = function.kernel.info().static_shared + shared_bytes;
-    Ok(Occupancy::of(&state()?.options.compute.limits(), threads, shared, None).blocks as c_int)
-}
-
-/// The largest block of a kernel, and the blocks that fill the device with it.
-///
-/// # Safety
-/// `blocks` and `threads` are null or valid.
-unsafe fn largest_block(
-    blocks: *mut c_int,
-    threads: *mut c_int,
-    function: Handle,
-    shared: usize,
-    limit: c_int,
-) -> Outcome {
-    let most = state()?.functions.get(function)?.kernel.info().max_threads.unwrap_or(ptx_sim::MAX_THREADS) as c_int;
-    let largest = if limit > 0 { most.min(limit) } else { most };
-    // SAFETY: as the caller promises.
-    unsafe {
-        put(threads, largest)?;
-        put(blocks, MULTIPROCESSORS * blocks_per_multiprocessor(function, largest, shared)?)
-    }
-}
-
 exported! {
     fn cuLaunchKernel(
         function: Handle,
@@ -213,46 +183,5 @@ exported! {
 
     fn cuLaunchHostFunc(stream: Handle, function: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
         submit(stream, Work::Call { function, data: Host(data.cast()) })
-    }
-
-    fn cuOccupancyMaxPotentialBlockSize(
-        blocks: *mut c_int,
-        threads: *mut c_int,
-        function: Handle,
-        _shared_of: *const c_void,
-        shared: usize,
-        limit: c_int,
-    ) {
-        // SAFETY: places of the caller's.
-        unsafe { largest_block(blocks, threads, function, shared, limit) }
-    }
-
-    fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-        blocks: *mut c_int,
-        threads: *mut c_int,
-        function: Handle,
-        _shared_of: *const c_void,
-        shared: usize,
-        limit: c_int,
-        _flags: c_uint,
-    ) {
-        // SAFETY: places of the caller's.
-        unsafe { largest_block(blocks, threads, function, shared, limit) }
-    }
-
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: Handle, threads: c_int, shared: usize) {
-        // SAFETY: a place of the caller's.
-        unsafe { put(blocks, blocks_per_multiprocessor(function, threads, shared)?) }
-    }
-
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        blocks: *mut c_int,
-        function: Handle,
-        threads: c_int,
-        shared: usize,
-        _flags: c_uint,
-    ) {
-        // SAFETY: a place of the caller's.
-        unsafe { put(blocks, blocks_per_multiprocessor(function, threads, shared)?) }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
-use super::module::error_log;
+use super::module::jit_options;
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{DEVICE_RUNTIME, LINKED, ptx_in};
@@ -37,8 +37,9 @@ exported! {
         context()?;
         // What does not fit together is told when the link is loaded.
         // SAFETY: as the caller promises.
-        unsafe { error_log(options, values, count)? };
-        let empty = [LINKED.as_slice(), &[0, 0]].concat();
+        let max_registers = unsafe { jit_options(options, values, count)? }.max_registers;
+        let max_registers = max_registers.map_or(String::new(), |registers| registers.to_string());
+        let empty = [LINKED.as_slice(), max_registers.as_bytes(), &[0, 0]].concat();
         // SAFETY: a place of the caller's.
         unsafe { put(link, state()?.links.add(Link(Mutex::new(empty)))) }
     }

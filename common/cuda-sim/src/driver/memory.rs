@@ -7,7 +7,7 @@ use ptx_sim::DevicePtr;
 use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::{Wanted, When, finish, submit};
-use crate::state::{HostMemory, HostMemoryKind, MEMORY, context, context_of, locked, refused, state};
+use crate::state::{HostMemory, HostMemoryKind, context, context_of, locked, refused, state};
 use crate::work::{Place, Work};
 
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {
@@ -127,6 +127,76 @@ unsafe fn copy_all(
     (0..count).try_for_each(|at| copy(Place::of(to[at]), Place::of(from[at]), bytes[at], stream))
 }
 
+/// `CUpointer_attribute`
+mod pointer {
+    use std::ffi::c_int;
+
+    pub(super) const CONTEXT: c_int = 1;
+    pub(super) const MEMORY_TYPE: c_int = 2;
+    pub(super) const DEVICE_POINTER: c_int = 3;
+    pub(super) const HOST_POINTER: c_int = 4;
+    pub(super) const SYNC_MEMOPS: c_int = 6;
+    pub(super) const BUFFER_ID: c_int = 7;
+    pub(super) const IS_MANAGED: c_int = 8;
+    pub(super) const DEVICE_ORDINAL: c_int = 9;
+    pub(super) const IS_IPC_CAPABLE: c_int = 10;
+    pub(super) const RANGE_START: c_int = 11;
+    pub(super) const RANGE_SIZE: c_int = 12;
+    pub(super) const MAPPED: c_int = 13;
+    pub(super) const ALLOWED_HANDLE_TYPES: c_int = 14;
+    pub(super) const POOL: c_int = 17;
+}
+
+/// Stores an attribute of a pointer.
+///
+/// # Safety
+/// `value` is null or valid for a value of the attribute's type.
+unsafe fn pointer_attribute(value: *mut c_void, attribute: c_int, pointer: Pointer) -> Outcome {
+    let state = state()?;
+    let (start, bytes) = state.device.allocation(DevicePtr(pointer)).ok_or(Code::INVALID_VALUE)?;
+    let host = state.host_memory(pointer).map(|(_, found)| found.kind);
+    // SAFETY: as the caller promises.
+    unsafe {
+        match attribute {
+            pointer::CONTEXT => put(value.cast(), state.primary(0)?),
+            pointer::MEMORY_TYPE => {
+                let on_device = matches!(host, None | Some(HostMemoryKind::Managed));
+                put(value.cast(), if on_device { memory_type::DEVICE } else { memory_type::HOST })
+            }
+            pointer::HOST_POINTER if host.is_none() => Err(Code::INVALID_VALUE),
+            pointer::DEVICE_POINTER | pointer::HOST_POINTER => put(value.cast(), pointer),
+            pointer::IS_MANAGED => put(value.cast(), c_int::from(host == Some(HostMemoryKind::Managed))),
+            // Addresses of the device are given once.
+            pointer::BUFFER_ID | pointer::RANGE_START => put(value.cast(), start.0),
+            pointer::RANGE_SIZE => put(value.cast(), bytes),
+            pointer::MAPPED => put(value.cast(), 1 as c_int),
+            pointer::DEVICE_ORDINAL | pointer::SYNC_MEMOPS | pointer::IS_IPC_CAPABLE => put(value.cast(), 0 as c_int),
+            pointer::ALLOWED_HANDLE_TYPES | pointer::POOL => put(value.cast(), 0_u64),
+            _ => Err(Code::NOT_SUPPORTED),
+        }
+    }
+}
+
+/// Stores the value of an attribute that a pointer does not have.
+///
+/// # Safety
+/// As for [`pointer_attribute`].
+unsafe fn put_nothing(value: *mut c_void, attribute: c_int) -> Outcome {
+    const INVALID_DEVICE: c_int = -2;
+    // SAFETY: as the caller promises.
+    unsafe {
+        match attribute {
+            pointer::DEVICE_ORDINAL => put(value.cast(), INVALID_DEVICE),
+            pointer::MEMORY_TYPE
+            | pointer::IS_MANAGED
+            | pointer::MAPPED
+            | pointer::SYNC_MEMOPS
+            | pointer::IS_IPC_CAPABLE => put(value.cast(), 0 as c_int),
+            _ => put(value.cast(), 0_u64),
+        }
+    }
+}
+
 /// Advice for managed memory: none, as it has no effect. `CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY` is 1;
 /// others are places.
 ///
@@ -166,11 +236,12 @@ fn fill_2d(
 exported! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         context()?;
-        let in_use = state()?.device.memory().in_use;
+        let state = state()?;
+        let (in_use, memory) = (state.device.memory().in_use, state.options.memory);
         // SAFETY: null or places of the caller's.
         unsafe {
-            put_if_wanted(free, MEMORY.saturating_sub(in_use) as usize);
-            put_if_wanted(total, MEMORY as usize);
+            put_if_wanted(free, memory.saturating_sub(in_use) as usize);
+            put_if_wanted(total, memory as usize);
         }
         Ok(())
     }
@@ -261,24 +332,22 @@ exported! {
     }
 
     fn cuPointerGetAttribute(value: *mut c_void, attribute: c_int, pointer: Pointer) {
-        let state = state()?;
-        state.device.allocation(DevicePtr(pointer)).ok_or(Code::INVALID_VALUE)?;
-        let host = state.host_memory(pointer).map(|(_, found)| found.kind);
-        // SAFETY: the caller's place has the attribute's type.
-        unsafe {
-            match attribute {
-                1 => put(value.cast(), state.primary(0)?),
-                2 => {
-                    let on_device = matches!(host, None | Some(HostMemoryKind::Managed));
-                    put(value.cast(), if on_device { memory_type::DEVICE } else { memory_type::HOST })
-                }
-                4 if host.is_none() => Err(Code::INVALID_VALUE),
-                3 | 4 => put(value.cast(), pointer),
-                8 => put(value.cast(), c_int::from(host == Some(HostMemoryKind::Managed))),
-                9 => put(value.cast(), 0 as c_int),
-                _ => Err(Code::NOT_SUPPORTED),
+        // SAFETY: as the caller promises.
+        unsafe { pointer_attribute(value, attribute, pointer) }
+    }
+
+    // What a pointer does not have is zero, as all is that points nowhere.
+    fn cuPointerGetAttributes(count: c_uint, attributes: *const c_int, values: *const *mut c_void, pointer: Pointer) {
+        // SAFETY: as the caller promises.
+        let (attributes, values) = unsafe { (slice(attributes, count as usize)?, slice(values, count as usize)?) };
+        attributes.iter().zip(values).try_for_each(|(attribute, value)| {
+            // SAFETY: the caller's places have the attributes' types.
+            match unsafe { pointer_attribute(*value, *attribute, pointer) } {
+                // SAFETY: as above.
+                Err(Code::INVALID_VALUE) if !value.is_null() => unsafe { put_nothing(*value, *attribute) },
+                done => done,
             }
-        }
+        })
     }
 
     fn cuMemAdvise_v2(_pointer: Pointer, _bytes: usize, _advice: c_int, _location: u64) {
@@ -294,6 +363,19 @@ exported! {
     }
 
     fn cuMemPrefetchAsync_v2(_pointer: Pointer, _bytes: usize, _location: u64, _flags: c_uint, stream: Handle) {
+        context_of(stream).map(|_| ())
+    }
+
+    fn cuMemPrefetchBatchAsync(
+        _pointers: *const Pointer,
+        _bytes: *const usize,
+        _count: usize,
+        _locations: *const c_void,
+        _indices: *const usize,
+        _location_count: usize,
+        _flags: u64,
+        stream: Handle,
+    ) {
         context_of(stream).map(|_| ())
     }
 
@@ -391,6 +473,17 @@ exported! {
         stream: Handle,
     ) {
         copy(Place::Device(to), Place::Device(from), bytes, stream)
+    }
+
+    // Where the other structure of a copy has what is reserved, this one has contexts.
+    fn cuMemcpy3DPeer(copy: *const Copy3d) {
+        // SAFETY: as the caller promises.
+        submit(0, unsafe { copy_3d(copy)? })
+    }
+
+    fn cuMemcpy3DPeerAsync(copy: *const Copy3d, stream: Handle) {
+        // SAFETY: as the caller promises.
+        submit(stream, unsafe { copy_3d(copy)? })
     }
 
     fn cuMemcpy2D_v2(copy: *const Copy2d) {

@@ -2,21 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicI32;
 
-use ptx_sim::occupancy::{MAX_REGISTERS_PER_THREAD, REGISTERS};
+use ptx_sim::KernelInfo;
 
-use crate::abi::{Code, Handle, Outcome, Pointer, function_attribute as attribute, jit_option};
+use crate::abi::{Code, Handle, Outcome, Pointer, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
-use crate::image::{ptx_at, ptx_in};
+use crate::image::{max_registers_at, ptx_at, ptx_in};
 use crate::queue::{Wanted, finish};
 use crate::state::{Module, context, locked, state, tell_load_error};
-use crate::work::Function;
-
-/// Dynamic shared memory that a launch may have without asking: 48 KiB with the kernel's own.
-pub(crate) const SHARED_WITHOUT_ASKING: i32 = 48 << 10;
+use crate::work::{FIRST_ADDRESS, Function};
 
 /// A function of `libcudadevrt.a`, for kernels that declare it: the handle of a graph's condition is the address of its value.
 const SET_CONDITIONAL: &str = "
@@ -32,8 +29,16 @@ const SET_CONDITIONAL: &str = "
     ret;
 }";
 
-/// Loads a module, with the reason of a failure in `log` too.
-fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
+/// Options of a compilation that have an effect.
+#[derive(Default)]
+pub(crate) struct JitOptions<'t> {
+    /// Buffer for the reason of a failure.
+    error_log: Option<&'t mut [u8]>,
+    pub(super) max_registers: Option<u32>,
+}
+
+/// Loads a module.
+fn load(texts: &[Cow<'_, str>], options: JitOptions<'_>) -> Outcome<Handle> {
     let state = state()?;
     let device_runtime = texts.iter().any(|text| text.contains("cudaGraphSetConditional")).then_some(SET_CONDITIONAL);
     let texts = texts.iter().map(|text| (text.as_ref(), "PTX of the program"));
@@ -41,9 +46,12 @@ fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> 
     let linked = ptx_sim::Module::link_within(&texts, ptx_sim::LoadLimits::default());
     let loaded = linked.and_then(|module| state.device.load(&module));
     match loaded {
-        Ok(loaded) => Ok(state.modules.add(Module { loaded, functions: Mutex::default() })),
+        Ok(loaded) => {
+            let max_registers = options.max_registers;
+            Ok(state.modules.add(Module { loaded, max_registers, functions: Mutex::default() }))
+        }
         Err(error) => {
-            if let Some(log) = log
+            if let Some(log) = options.error_log
                 && let Some(room) = log.len().checked_sub(1)
             {
                 let message = error.to_string();
@@ -59,29 +67,42 @@ fn load(texts: &[Cow<'_, str>], log: &mut Option<&mut [u8]>) -> Outcome<Handle> 
 /// Loads a module for another context.
 pub(crate) fn load_again(module: Handle) -> Outcome<Handle> {
     let state = state()?;
-    let loaded = state.modules.get(module)?.loaded.again().map_err(|error| tell_load_error(&error))?;
-    Ok(state.modules.add(Module { loaded, functions: Mutex::default() }))
+    let first = state.modules.get(module)?;
+    let (loaded, max_registers) = (first.loaded.again().map_err(|error| tell_load_error(&error))?, first.max_registers);
+    Ok(state.modules.add(Module { loaded, max_registers, functions: Mutex::default() }))
 }
 
 /// Loads an image in memory.
 ///
 /// # Safety
-/// `image` and `log` are as `cuModuleLoadDataEx` takes them.
-pub(crate) unsafe fn load_image(image: *const c_void, log: &mut Option<&mut [u8]>) -> Outcome<Handle> {
+/// `image` is as `cuModuleLoadDataEx` takes it.
+pub(crate) unsafe fn load_image(image: *const c_void, options: JitOptions<'_>) -> Outcome<Handle> {
     context()?;
     // SAFETY: as the caller promises.
-    load(&unsafe { ptx_at(image, state()?.options.compute)? }, log)
+    let (texts, linked) = unsafe { (ptx_at(image, state()?.options.compute)?, max_registers_at(image)) };
+    load(&texts, JitOptions { max_registers: options.max_registers.or(linked), ..options })
 }
 
-/// The buffer for errors among the options of a compilation. This one and the one for remarks are emptied.
+/// Loads a file.
+///
+/// # Safety
+/// `path` is null or ends in a zero byte.
+unsafe fn load_file(path: *const c_char, options: JitOptions<'_>) -> Outcome<Handle> {
+    // SAFETY: as the caller promises.
+    let file = std::fs::read(unsafe { text(path)? }).map_err(|_| Code::FILE_NOT_FOUND)?;
+    context()?;
+    load(&ptx_in(&file, state()?.options.compute)?, options)
+}
+
+/// The options of a compilation. Buffers for errors and for remarks are emptied.
 ///
 /// # Safety
 /// As `cuModuleLoadDataEx` asks.
-pub(crate) unsafe fn error_log<'t>(
+pub(crate) unsafe fn jit_options<'t>(
     options: *const c_int,
     values: *const *mut c_void,
     count: c_uint,
-) -> Outcome<Option<&'t mut [u8]>> {
+) -> Outcome<JitOptions<'t>> {
     // SAFETY: as the caller promises.
     let (options, values) = unsafe { (slice(options, count as usize)?, slice(values, count as usize)?) };
     let value = |option| options.iter().position(|known| *known == option).map(|at| values[at]);
@@ -94,7 +115,8 @@ pub(crate) unsafe fn error_log<'t>(
         Some(buffer)
     };
     buffer(jit_option::INFO_LOG, jit_option::INFO_LOG_BYTES);
-    Ok(buffer(jit_option::ERROR_LOG, jit_option::ERROR_LOG_BYTES))
+    let max_registers = value(jit_option::MAX_REGISTERS).map(|value| value as usize as u32).filter(|value| *value > 0);
+    Ok(JitOptions { error_log: buffer(jit_option::ERROR_LOG, jit_option::ERROR_LOG_BYTES), max_registers })
 }
 
 /// The handle of a module's kernel.
@@ -110,10 +132,36 @@ pub(crate) fn function(module: Handle, name: &str) -> Outcome<Handle> {
         ptx_sim::LoadError::UnknownKernel { .. } => Code::NOT_FOUND,
         error => tell_load_error(&error),
     })?;
-    let (dynamic_shared, carveout) = (AtomicI32::new(0), AtomicI32::new(-1));
-    let handle = state.functions.add(Function { kernel, module, dynamic_shared, carveout, next: Mutex::default() });
+    let function = Function {
+        kernel,
+        name: CString::new(name).map_err(|_| Code::NOT_FOUND)?,
+        module,
+        max_registers: found.max_registers,
+        dynamic_shared: AtomicI32::new(0),
+        carveout: AtomicI32::new(-1),
+        next: Mutex::default(),
+    };
+    let handle = state.functions.add(function);
     functions.insert(name.to_owned(), handle);
     Ok(handle)
+}
+
+/// Stores the handles of a module's kernels, up to `count`.
+///
+/// # Safety
+/// `places` has `count` places.
+unsafe fn functions(places: *mut Handle, count: c_uint, module: Handle) -> Outcome {
+    let found = state()?.modules.get(module)?;
+    // SAFETY: as the caller promises.
+    let store = |(at, kernel): (usize, &KernelInfo)| unsafe { put(places.add(at), function(module, &kernel.name)?) };
+    found.loaded.kernels().take(count as usize).enumerate().try_for_each(store)
+}
+
+/// # Safety
+/// `count` is null or valid.
+unsafe fn count(count: *mut c_uint, module: Handle) -> Outcome {
+    // SAFETY: as the caller promises.
+    unsafe { put(count, state()?.modules.get(module)?.loaded.kernels().count() as c_uint) }
 }
 
 pub(crate) fn unload(module: Handle) -> Outcome {
@@ -124,79 +172,37 @@ pub(crate) fn unload(module: Handle) -> Outcome {
     functions.values().try_for_each(|function| state.functions.remove(*function).map(|_| ()))
 }
 
-/// Address and bytes of a module's variable.
+/// Address and bytes of a module's variable, if it is one of those wanted.
 ///
 /// # Safety
 /// The pointers are the caller's of `cuModuleGetGlobal`.
-unsafe fn variable(address: *mut Pointer, bytes: *mut usize, module: Handle, name: *const c_char) -> Outcome {
+unsafe fn variable(
+    address: *mut Pointer,
+    bytes: *mut usize,
+    module: Handle,
+    name: *const c_char,
+    wanted: impl FnOnce(Pointer) -> bool,
+) -> Outcome {
     let module = state()?.modules.get(module)?;
     // SAFETY: as the caller promises.
     unsafe {
-        let (pointer, length) = module.loaded.global(text(name)?).ok_or(Code::NOT_FOUND)?;
+        let (pointer, length) =
+            module.loaded.global(text(name)?).filter(|found| wanted(found.0.0)).ok_or(Code::NOT_FOUND)?;
         put_if_wanted(address, pointer.0);
         put_if_wanted(bytes, length as usize);
     }
     Ok(())
 }
 
-pub(crate) fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
-    let info = function.kernel.info();
-    let compute = state()?.options.compute;
-    let version = c_int::from(compute.major) * 10 + c_int::from(compute.minor);
-    let threads = info.max_threads.unwrap_or(ptx_sim::MAX_THREADS);
-    Ok(match id {
-        attribute::MAX_THREADS_PER_BLOCK => threads as c_int,
-        attribute::SHARED_SIZE => info.static_shared as c_int,
-        attribute::CONST_SIZE => c_int::try_from(info.constant_bytes).unwrap_or(c_int::MAX),
-        attribute::LOCAL_SIZE => info.local_bytes as c_int,
-        attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
-        attribute::MAX_DYNAMIC_SHARED_SIZE => {
-            function.dynamic_shared.load(Ordering::Relaxed).max(SHARED_WITHOUT_ASKING - info.static_shared as i32)
-        }
-        attribute::PREFERRED_CARVEOUT => function.carveout.load(Ordering::Relaxed),
-        // ptxas' choice is unknown here. It has no more than this, or a block of that many threads could not be launched.
-        attribute::REGISTERS => {
-            let room = (REGISTERS / threads.max(1)).min(MAX_REGISTERS_PER_THREAD);
-            info.max_registers.map_or(room, |registers| registers.min(room)) as c_int
-        }
-        _ if (0..attribute::END).contains(&id) => 0,
-        _ => return Err(Code::INVALID_VALUE),
-    })
-}
-
-fn set_attribute(function: &Function, id: c_int, value: c_int) -> Outcome {
-    match id {
-        attribute::MAX_DYNAMIC_SHARED_SIZE => {
-            let most = state()?.options.compute.limits().shared_per_block() as i32;
-            if value < 0 || value > most - function.kernel.info().static_shared as i32 {
-                return Err(Code::INVALID_VALUE);
-            }
-            function.dynamic_shared.store(value, Ordering::Relaxed);
-        }
-        attribute::PREFERRED_CARVEOUT => function.carveout.store(value, Ordering::Relaxed),
-        _ if (0..attribute::END).contains(&id) => {}
-        _ => return Err(Code::INVALID_VALUE),
-    }
-    Ok(())
-}
-
-pub(crate) fn known(function: Handle) -> Outcome<Arc<Function>> {
-    state()?.functions.get(function)
-}
-
 exported! {
     fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
         // SAFETY: as the caller promises.
-        let path = unsafe { text(path)? };
-        let file = std::fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
-        context()?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(module, load(&ptx_in(&file, state()?.options.compute)?, &mut None)?) }
+        unsafe { put(module, load_file(path, JitOptions::default())?) }
     }
 
     fn cuModuleLoadData(module: *mut Handle, image: *const c_void) {
         // SAFETY: as the caller promises.
-        unsafe { put(module, load_image(image, &mut None)?) }
+        unsafe { put(module, load_image(image, JitOptions::default())?) }
     }
 
     fn cuModuleLoadDataEx(
@@ -208,14 +214,13 @@ exported! {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            let mut log = error_log(options, values, count)?;
-            put(module, load_image(image, &mut log)?)
+            put(module, load_image(image, jit_options(options, values, count)?)?)
         }
     }
 
     fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
         // SAFETY: as the caller promises.
-        unsafe { put(module, load_image(image, &mut None)?) }
+        unsafe { put(module, load_image(image, JitOptions::default())?) }
     }
 
     fn cuModuleUnload(module: Handle) {
@@ -229,7 +234,17 @@ exported! {
 
     fn cuModuleGetGlobal_v2(address: *mut Pointer, bytes: *mut usize, module: Handle, name: *const c_char) {
         // SAFETY: as the caller promises.
-        unsafe { variable(address, bytes, module, name) }
+        unsafe { variable(address, bytes, module, name, |_| true) }
+    }
+
+    fn cuModuleGetFunctionCount(number: *mut c_uint, module: Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { count(number, module) }
+    }
+
+    fn cuModuleEnumerateFunctions(places: *mut Handle, count: c_uint, module: Handle) {
+        // SAFETY: as the caller promises.
+        unsafe { functions(places, count, module) }
     }
 
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
@@ -250,9 +265,22 @@ exported! {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            let mut log = error_log(options, values, count)?;
-            put(library, load_image(image, &mut log)?)
+            put(library, load_image(image, jit_options(options, values, count)?)?)
         }
+    }
+
+    fn cuLibraryLoadFromFile(
+        library: *mut Handle,
+        path: *const c_char,
+        options: *const c_int,
+        values: *const *mut c_void,
+        count: c_uint,
+        _library_options: *const c_int,
+        _library_values: *const *mut c_void,
+        _library_count: c_uint,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { put(library, load_file(path, jit_options(options, values, count)?)?) }
     }
 
     fn cuLibraryUnload(library: Handle) {
@@ -270,45 +298,23 @@ exported! {
         unsafe { put(module, library) }
     }
 
+    fn cuLibraryGetKernelCount(number: *mut c_uint, library: Handle) {
+        // SAFETY: a place of the caller's.
+        unsafe { count(number, library) }
+    }
+
+    fn cuLibraryEnumerateKernels(places: *mut Handle, count: c_uint, library: Handle) {
+        // SAFETY: as the caller promises.
+        unsafe { functions(places, count, library) }
+    }
+
+    fn cuLibraryGetManaged(address: *mut Pointer, bytes: *mut usize, library: Handle, name: *const c_char) {
+        // SAFETY: as the caller promises.
+        unsafe { variable(address, bytes, library, name, |pointer| pointer < FIRST_ADDRESS) }
+    }
+
     fn cuLibraryGetGlobal(address: *mut Pointer, bytes: *mut usize, library: Handle, name: *const c_char) {
         // SAFETY: as the caller promises.
-        unsafe { variable(address, bytes, library, name) }
-    }
-
-    fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) {
-        known(kernel)?;
-        // SAFETY: a place of the caller's.
-        unsafe { put(function, kernel) }
-    }
-
-    fn cuKernelGetAttribute(value: *mut c_int, id: c_int, kernel: Handle, _device: c_int) {
-        // SAFETY: a place of the caller's.
-        unsafe { put(value, attribute_of(&*known(kernel)?, id)?) }
-    }
-
-    fn cuKernelSetAttribute(id: c_int, value: c_int, kernel: Handle, _device: c_int) {
-        set_attribute(&*known(kernel)?, id, value)
-    }
-
-    fn cuKernelSetCacheConfig(kernel: Handle, _config: c_int, _device: c_int) {
-        known(kernel).map(|_| ())
-    }
-
-    fn cuFuncGetAttribute(value: *mut c_int, id: c_int, function: Handle) {
-        // SAFETY: a place of the caller's.
-        unsafe { put(value, attribute_of(&*known(function)?, id)?) }
-    }
-
-    fn cuFuncSetAttribute(function: Handle, id: c_int, value: c_int) {
-        set_attribute(&*known(function)?, id, value)
-    }
-
-    fn cuFuncSetCacheConfig(function: Handle, _config: c_int) {
-        known(function).map(|_| ())
-    }
-
-    fn cuFuncGetModule(module: *mut Handle, function: Handle) {
-        // SAFETY: a place of the caller's.
-        unsafe { put(module, known(function)?.module) }
+        unsafe { variable(address, bytes, library, name, |_| true) }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use super::function::known;
 use super::launch::Launch;
-use super::module::known;
 use crate::abi::{Code, Handle, Outcome, extra};
 use crate::api::{exported, slice};
 use crate::queue::submit;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ushort, c_void};
 
-use crate::abi::{Code, DeviceId, Handle};
+use crate::abi::{Code, DeviceId, Handle, Outcome};
 use crate::api::{exported, put};
 use crate::state::{Pool, locked, state};
 
@@ -14,14 +14,14 @@ const USED: c_int = 7;
 const USED_PEAK: c_int = 8;
 
 /// `CUmemLocationType` and `CUmemAccess_flags`.
-const DEVICE: c_int = 1;
+pub(super) const DEVICE: c_int = 1;
 const READ_WRITE: c_int = 3;
 
 /// `CUmemLocation`.
 #[repr(C)]
 pub(crate) struct Location {
-    kind: c_int,
-    id: c_int,
+    pub(super) kind: c_int,
+    pub(super) id: c_int,
 }
 
 /// `CUmemPoolProps`.
@@ -37,6 +37,32 @@ pub(crate) struct Properties {
 }
 
 const _: () = assert!(size_of::<Properties>() == 88);
+
+/// The pool that a device's memory comes from, unless the program names another.
+fn current_pool(device: DeviceId) -> Outcome<Handle> {
+    let state = state()?;
+    let chosen = locked(&state.current_pools).get(&device).copied();
+    chosen.map_or_else(|| state.default_pool(device), Ok)
+}
+
+/// Chooses that pool.
+fn choose(device: DeviceId, pool: Handle) -> Outcome {
+    let state = state()?;
+    state.primary(device)?;
+    state.pools.get(pool)?;
+    locked(&state.current_pools).insert(device, pool);
+    Ok(())
+}
+
+/// The device of a location.
+///
+/// # Safety
+/// `location` is null or valid.
+unsafe fn device_at(location: *const Location) -> Outcome<DeviceId> {
+    // SAFETY: as the caller promises.
+    let location = unsafe { location.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+    if location.kind == DEVICE { Ok(location.id) } else { Err(Code::NOT_SUPPORTED) }
+}
 
 exported! {
     fn cuMemPoolCreate(pool: *mut Handle, properties: *const Properties) {
@@ -60,18 +86,27 @@ exported! {
     }
 
     fn cuDeviceGetMemPool(pool: *mut Handle, device: DeviceId) {
-        let pools = locked(&state()?.current_pools);
-        let current = pools.get(&device).copied();
         // SAFETY: a place of the caller's.
-        unsafe { put(pool, current.map_or_else(|| state()?.default_pool(device), Ok)?) }
+        unsafe { put(pool, current_pool(device)?) }
     }
 
     fn cuDeviceSetMemPool(device: DeviceId, pool: Handle) {
-        let state = state()?;
-        state.primary(device)?;
-        state.pools.get(pool)?;
-        locked(&state.current_pools).insert(device, pool);
-        Ok(())
+        choose(device, pool)
+    }
+
+    fn cuMemGetDefaultMemPool(pool: *mut Handle, location: *const Location, _kind: c_int) {
+        // SAFETY: as the caller promises.
+        unsafe { put(pool, state()?.default_pool(device_at(location)?)?) }
+    }
+
+    fn cuMemGetMemPool(pool: *mut Handle, location: *const Location, _kind: c_int) {
+        // SAFETY: as the caller promises.
+        unsafe { put(pool, current_pool(device_at(location)?)?) }
+    }
+
+    fn cuMemSetMemPool(location: *const Location, _kind: c_int, pool: Handle) {
+        // SAFETY: as the caller promises.
+        choose(unsafe { device_at(location)? }, pool)
     }
 
     fn cuMemPoolSetAccess(pool: Handle, _map: *const c_void, _count: usize) {

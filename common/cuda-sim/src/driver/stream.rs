@@ -1,5 +1,6 @@
 //! Streams, and the recording of their work as a graph.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,18 @@ const CAPTURING: c_int = 1;
 fn create(flags: c_uint, priority: c_int) -> Outcome<Handle> {
     context()?;
     let context = state::current().ok_or(Code::INVALID_CONTEXT)?;
-    Ok(state()?.streams.add(Stream { context, flags, priority, capture: Mutex::default() }))
+    Ok(state()?.streams.add(Stream {
+        context,
+        flags,
+        priority,
+        attributes: Mutex::default(),
+        capture: Mutex::default(),
+    }))
+}
+
+fn context_handle(stream: Handle) -> Outcome<Handle> {
+    let stream = state()?.stream(stream)?;
+    stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)
 }
 
 /// Waits for the work of a stream so far.
@@ -137,10 +149,16 @@ exported! {
     }
 
     fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
-        let stream = state()?.stream(stream)?;
-        let own = stream.map(|stream| stream.context).or_else(state::current).ok_or(Code::INVALID_CONTEXT)?;
         // SAFETY: a place of the caller's.
-        unsafe { put(context, own) }
+        unsafe { put(context, context_handle(stream)?) }
+    }
+
+    fn cuStreamGetCtx_v2(stream: Handle, context: *mut Handle, green: *mut Handle) {
+        // SAFETY: null or places of the caller's.
+        unsafe {
+            put_if_wanted(green, 0);
+            put(context, context_handle(stream)?)
+        }
     }
 
     fn cuStreamGetId(stream: Handle, id: *mut u64) {
@@ -156,12 +174,26 @@ exported! {
 
     // Attributes of streams are hints, which change no result.
     fn cuStreamCopyAttributes(to: Handle, from: Handle) {
-        state()?.stream(to)?;
-        state()?.stream(from).map(|_| ())
+        let all = state()?.stream(from)?.map_or_else(BTreeMap::new, |from| locked(&from.attributes).clone());
+        if let Some(to) = state()?.stream(to)? {
+            locked(&to.attributes).extend(all);
+        }
+        Ok(())
     }
 
-    fn cuStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) {
-        state()?.stream(stream).map(|_| ())
+    fn cuStreamSetAttribute(stream: Handle, attribute: c_int, value: *const [u32; 16]) {
+        // SAFETY: null or valid.
+        let value = unsafe { value.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        if let Some(stream) = state()?.stream(stream)? {
+            locked(&stream.attributes).insert(attribute, *value);
+        }
+        Ok(())
+    }
+
+    fn cuStreamGetAttribute(stream: Handle, attribute: c_int, value: *mut [u32; 16]) {
+        let known = state()?.stream(stream)?.and_then(|stream| locked(&stream.attributes).get(&attribute).copied());
+        // SAFETY: a place of the caller's.
+        unsafe { put(value, known.unwrap_or_default()) }
     }
 
     fn cuStreamAddCallback(
@@ -227,6 +259,12 @@ exported! {
     fn cuStreamIsCapturing(stream: Handle, capturing: *mut c_int) {
         // SAFETY: a place of the caller's.
         unsafe { put(capturing, status(stream)?) }
+    }
+
+    fn cuStreamGetCaptureInfo(stream: Handle, capturing: *mut c_int, id: *mut u64) {
+        let (graph, dependencies, count) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: places of the caller's.
+        unsafe { capture_info(stream, capturing, id, graph, dependencies, count) }
     }
 
     fn cuStreamGetCaptureInfo_v2(

@@ -10,19 +10,13 @@ crate::api::unsupported! {
     cuCoredumpSetAttribute
     cuCoredumpSetAttributeGlobal
     cuCtxAttach
-    cuCtxCreate_v3
     cuCtxFromGreenCtx
-    cuCtxGetDevice_v2
     cuCtxGetDevResource
     cuCtxGetExecAffinity
-    cuCtxGetId
     cuCtxRecordEvent
-    cuCtxResetPersistingL2Cache
-    cuCtxSynchronize_v2
     cuCtxWaitEvent
     cuDestroyExternalMemory
     cuDestroyExternalSemaphore
-    cuDeviceGetByPCIBusId
     cuDeviceGetDevResource
     cuDeviceGetExecAffinitySupport
     cuDeviceGetHostAtomicCapabilities
@@ -38,28 +32,18 @@ crate::api::unsupported! {
     cuExternalMemoryGetMappedBuffer
     cuExternalMemoryGetMappedMipmappedArray
     cuFlushGPUDirectRDMAWrites
-    cuFuncGetName
-    cuFuncGetParamInfo
-    cuFuncIsLoaded
-    cuFuncLoad
-    cuFuncSetSharedMemConfig
     cuGraphAddBatchMemOpNode
     cuGraphAddExternalSemaphoresSignalNode
     cuGraphAddExternalSemaphoresWaitNode
     cuGraphBatchMemOpNodeGetParams
     cuGraphBatchMemOpNodeSetParams
-    cuGraphDebugDotPrint
     cuGraphExecBatchMemOpNodeSetParams
     cuGraphExecExternalSemaphoresSignalNodeSetParams
     cuGraphExecExternalSemaphoresWaitNodeSetParams
-    cuGraphExecGetId
-    cuGraphExecUpdate
     cuGraphExternalSemaphoresSignalNodeGetParams
     cuGraphExternalSemaphoresSignalNodeSetParams
     cuGraphExternalSemaphoresWaitNodeGetParams
     cuGraphExternalSemaphoresWaitNodeSetParams
-    cuGraphGetEdges
-    cuGraphGetId
     cuGraphicsMapResources
     cuGraphicsResourceGetMappedMipmappedArray
     cuGraphicsResourceGetMappedPointer_v2
@@ -67,12 +51,6 @@ crate::api::unsupported! {
     cuGraphicsSubResourceGetMappedArray
     cuGraphicsUnmapResources
     cuGraphicsUnregisterResource
-    cuGraphNodeGetContainingGraph
-    cuGraphNodeGetDependencies
-    cuGraphNodeGetDependentNodes
-    cuGraphNodeGetLocalId
-    cuGraphNodeGetToolsId
-    cuGraphRemoveDependencies
     cuGreenCtxCreate
     cuGreenCtxDestroy
     cuGreenCtxGetDevResource
@@ -88,57 +66,31 @@ crate::api::unsupported! {
     cuIpcOpenEventHandle
     cuIpcOpenMemHandle
     cuIpcOpenMemHandle_v2
-    cuKernelGetLibrary
-    cuKernelGetName
-    cuKernelGetParamInfo
     cuLaunchCooperativeKernelMultiDevice
-    cuLibraryEnumerateKernels
-    cuLibraryGetKernelCount
-    cuLibraryGetManaged
     cuLibraryGetUnifiedFunction
-    cuLibraryLoadFromFile
     cuLogsCurrent
     cuLogsDumpToFile
     cuLogsDumpToMemory
     cuLogsRegisterCallback
     cuLogsUnregisterCallback
-    cuMemAddressFree
-    cuMemAddressReserve
     cuMemBatchDecompressAsync
     cuMemcpy3DBatchAsync
     cuMemcpy3DBatchAsync_v2
-    cuMemcpy3DPeer
-    cuMemcpy3DPeerAsync
-    cuMemCreate
     cuMemDiscardAndPrefetchBatchAsync
     cuMemDiscardBatchAsync
     cuMemExportToShareableHandle
-    cuMemGetAccess
-    cuMemGetAllocationGranularity
-    cuMemGetAllocationPropertiesFromHandle
-    cuMemGetDefaultMemPool
     cuMemGetHandleForAddressRange
-    cuMemGetMemPool
     cuMemImportFromShareableHandle
-    cuMemMap
     cuMemMapArrayAsync
     cuMemPoolExportPointer
     cuMemPoolExportToShareableHandle
     cuMemPoolImportFromShareableHandle
     cuMemPoolImportPointer
-    cuMemPrefetchBatchAsync
-    cuMemRelease
-    cuMemRetainAllocationHandle
-    cuMemSetAccess
-    cuMemSetMemPool
-    cuMemUnmap
     cuMipmappedArrayCreate
     cuMipmappedArrayDestroy
     cuMipmappedArrayGetLevel
     cuMipmappedArrayGetMemoryRequirements
     cuMipmappedArrayGetSparseProperties
-    cuModuleEnumerateFunctions
-    cuModuleGetFunctionCount
     cuModuleGetSurfRef
     cuModuleGetTexRef
     cuMulticastAddDevice
@@ -149,37 +101,16 @@ crate::api::unsupported! {
     cuMulticastCreate
     cuMulticastGetGranularity
     cuMulticastUnbind
-    cuOccupancyAvailableDynamicSMemPerBlock
-    cuOccupancyMaxActiveClusters
-    cuOccupancyMaxPotentialClusterSize
     cuParamSetTexRef
-    cuPointerGetAttributes
     cuPointerSetAttribute
     cuProfilerInitialize
     cuSignalExternalSemaphoresAsync
-    cuStreamBatchMemOp
-    cuStreamBatchMemOp_v2
-    cuStreamGetAttribute
-    cuStreamGetCaptureInfo
-    cuStreamGetCtx_v2
     cuStreamGetDevResource
     cuStreamGetGreenCtx
-    cuStreamWaitValue32
-    cuStreamWaitValue32_v2
-    cuStreamWaitValue64
-    cuStreamWaitValue64_v2
-    cuStreamWriteValue32
-    cuStreamWriteValue32_v2
-    cuStreamWriteValue64
-    cuStreamWriteValue64_v2
-    cuSurfObjectGetResourceDesc
     cuSurfRefGetArray
     cuSurfRefSetArray
     cuTensorMapEncodeIm2colWide
     cuTensorMapReplaceAddress
-    cuTexObjectGetResourceDesc
-    cuTexObjectGetResourceViewDesc
-    cuTexObjectGetTextureDesc
     cuTexRefCreate
     cuTexRefDestroy
     cuTexRefGetAddress_v2

@@ -8,7 +8,10 @@ use super::memory::{Extent, sides};
 use super::runtime;
 use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer};
 use crate::api::{put, put_if_wanted};
-use crate::array::{Resource, address_mode, array, destroy_texture, filter_mode};
+use crate::array::{
+    Resource, address_mode, address_number, array, destroy_texture, filter_mode, filter_number, resource_of_surface,
+    texture,
+};
 use crate::copy::run;
 use crate::queue::{When, submit};
 use crate::state::{Array, state};
@@ -57,9 +60,17 @@ struct ResourceParams {
     format: ChannelFormat,
     /// Bytes of linear memory; or width and height in texels, and pitch in bytes.
     size: [usize; 3],
+    reserved: [u64; 9],
+    flags: c_uint,
 }
 
 impl ResourceParams {
+    fn of(resource: &Resource) -> Self {
+        let (resource_type, target, texel, size) = resource.description();
+        let format = texel.map_or(ChannelFormat { bits: [0; 4], kind: 0 }, ChannelFormat::of);
+        Self { resource_type, target, format, size, reserved: [0; 9], flags: 0 }
+    }
+
     fn described(&self) -> Outcome<Resource> {
         Resource::new(self.resource_type, self.target, || self.format.texel(), self.size)
     }
@@ -74,9 +85,22 @@ struct TextureParams {
     srgb: c_int,
     border: [f32; 4],
     normalised_coordinates: c_int,
+    mipmaps: [u32; 7],
 }
 
 impl TextureParams {
+    fn of(sampling: Sampling) -> Self {
+        Self {
+            address: sampling.address.map(address_number),
+            filter: filter_number(sampling.filter),
+            read_mode: sampling.normalised_float.into(),
+            srgb: 0,
+            border: sampling.border,
+            normalised_coordinates: sampling.normalised_coordinates.into(),
+            mipmaps: [0; 7],
+        }
+    }
+
     fn sampling(&self) -> Outcome<Sampling> {
         if self.srgb != 0 {
             return Err(Code::NOT_SUPPORTED);
@@ -296,6 +320,26 @@ runtime! {
         destroy_texture(texture)
     }
 
+    fn cudaGetTextureObjectResourceDesc(resource: *mut ResourceParams, texture: u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(resource, ResourceParams::of(&self::texture(texture)?.0)) }
+    }
+
+    fn cudaGetTextureObjectTextureDesc(params: *mut TextureParams, texture: u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(params, TextureParams::of(self::texture(texture)?.1)) }
+    }
+
+    // No texture has a view.
+    fn cudaGetTextureObjectResourceViewDesc(_view: *mut c_void, _texture: u64) {
+        Err(Code::INVALID_VALUE)
+    }
+
+    fn cudaGetSurfaceObjectResourceDesc(resource: *mut ResourceParams, surface: u64) {
+        // SAFETY: a place of the caller's.
+        unsafe { put(resource, ResourceParams::of(&resource_of_surface(surface)?)) }
+    }
+
     fn cudaCreateSurfaceObject(surface: *mut u64, resource: *const ResourceParams) {
         // SAFETY: as the caller promises.
         unsafe {
@@ -313,3 +357,4 @@ runtime! {
 const _: () =
     assert!(std::mem::offset_of!(ResourceParams, size) == 40 && std::mem::offset_of!(ResourceParams, format) == 16);
 const _: () = assert!(std::mem::offset_of!(TextureParams, normalised_coordinates) == 40);
+const _: () = assert!(size_of::<ResourceParams>() == 144 && size_of::<TextureParams>() == 72);

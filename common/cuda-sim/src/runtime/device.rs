@@ -9,7 +9,7 @@ use crate::driver::context::*;
 use crate::driver::device::*;
 use crate::driver::error::{VERSION, cuDriverGetVersion, cuProfilerStart, cuProfilerStop, look_up};
 use crate::driver::pool::{cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuDeviceSetMemPool};
-use crate::state::{MEMORY, set_current, state};
+use crate::state::{set_current, state};
 
 /// Attributes in the order of `cudaDeviceProp` of CUDA 13, from `sharedMemPerBlock` on.
 #[rustfmt::skip]
@@ -39,7 +39,7 @@ fn properties<const BYTES: usize>(device: DeviceId) -> Outcome<[u8; BYTES]> {
     bytes.resize(256, 0);
     bytes.extend(uuid(device));
     bytes.resize(288, 0); // `luid` and its mask, which only Windows has
-    bytes.extend(MEMORY.to_le_bytes());
+    bytes.extend(state()?.options.memory.to_le_bytes());
     let added = |id| ONLY_IN_12.into_iter().filter(move |(before, _)| BYTES == BYTES_12 && *before == id);
     for id in PROPERTIES.into_iter().flat_map(|id| [id].into_iter().chain(added(id).map(|(_, added)| added))) {
         let value = value_of(id, device)?;
@@ -94,7 +94,7 @@ runtime! {
         devices.iter().try_for_each(|device| checked(*device))
     }
 
-    fn cudaDeviceReset() {
+    fn cudaDeviceReset() also cudaThreadExit {
         registration::forget(current()?);
         // SAFETY: it takes no pointers.
         outcome(unsafe { cuDevicePrimaryCtxReset_v2(current_device()?) })
@@ -132,18 +132,18 @@ runtime! {
         status: *mut c_int,
     ) also cudaGetDriverEntryPoint_ptsz {
         // SAFETY: as the caller promises.
-        unsafe { entry_point(symbol, function, status) }
+        unsafe { entry_point(symbol, function, VERSION, status) }
     }
 
     fn cudaGetDriverEntryPointByVersion(
         symbol: *const c_char,
         function: *mut *const c_void,
-        _version: c_uint,
+        version: c_uint,
         _flags: u64,
         status: *mut c_int,
     ) also cudaGetDriverEntryPointByVersion_ptsz {
         // SAFETY: as the caller promises.
-        unsafe { entry_point(symbol, function, status) }
+        unsafe { entry_point(symbol, function, version as c_int, status) }
     }
 }
 
@@ -151,9 +151,14 @@ runtime! {
 ///
 /// # Safety
 /// As `cudaGetDriverEntryPoint` asks.
-unsafe fn entry_point(symbol: *const c_char, function: *mut *const c_void, status: *mut c_int) -> Outcome {
+unsafe fn entry_point(
+    symbol: *const c_char,
+    function: *mut *const c_void,
+    version: c_int,
+    status: *mut c_int,
+) -> Outcome {
     // SAFETY: as the caller promises.
-    match unsafe { look_up(symbol, function, status) } {
+    match unsafe { look_up(symbol, function, version, status) } {
         Err(Code::NOT_FOUND) => Ok(()),
         found => found,
     }
@@ -164,12 +169,13 @@ same_as_driver! {
     fn cudaDeviceGetAttribute(value: *mut c_int, id: c_int, device: DeviceId) = cuDeviceGetAttribute;
     fn cudaDeviceGetP2PAttribute(value: *mut c_int, id: c_int, device: DeviceId, peer: DeviceId) = cuDeviceGetP2PAttribute;
     fn cudaDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: DeviceId) = cuDeviceGetPCIBusId;
+    fn cudaDeviceGetByPCIBusId(device: *mut DeviceId, text: *const c_char) = cuDeviceGetByPCIBusId;
     fn cudaDeviceCanAccessPeer(can: *mut c_int, device: DeviceId, peer: DeviceId) = cuDeviceCanAccessPeer;
     fn cudaDeviceSynchronize() also cudaThreadSynchronize = cuCtxSynchronize;
-    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) = cuCtxGetLimit;
-    fn cudaDeviceSetLimit(limit: c_int, value: usize) = cuCtxSetLimit;
-    fn cudaDeviceGetCacheConfig(config: *mut c_int) = cuCtxGetCacheConfig;
-    fn cudaDeviceSetCacheConfig(config: c_int) = cuCtxSetCacheConfig;
+    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) also cudaThreadGetLimit = cuCtxGetLimit;
+    fn cudaDeviceSetLimit(limit: c_int, value: usize) also cudaThreadSetLimit = cuCtxSetLimit;
+    fn cudaDeviceGetCacheConfig(config: *mut c_int) also cudaThreadGetCacheConfig = cuCtxGetCacheConfig;
+    fn cudaDeviceSetCacheConfig(config: c_int) also cudaThreadSetCacheConfig = cuCtxSetCacheConfig;
     fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) = cuCtxGetStreamPriorityRange;
     fn cudaSetDeviceFlags(flags: c_uint) = cuCtxSetFlags;
     fn cudaGetDeviceFlags(flags: *mut c_uint) = cuCtxGetFlags;

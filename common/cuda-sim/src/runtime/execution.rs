@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use super::registration::{kernel, name};
+use super::registration::kernel;
 use super::{outcome, runtime, same_as_driver};
-use crate::abi::{Code, Handle, LaunchAttribute, Outcome, function_attribute as attribute};
+use crate::abi::{self, Code, Handle, LaunchAttribute, Outcome, function_attribute as attribute};
 use crate::api::{put, slice};
+use crate::driver::function::{
+    attribute_of, cuFuncGetName, cuFuncGetParamInfo, cuFuncSetAttribute, cuFuncSetCacheConfig, known,
+};
 use crate::driver::launch::{Launch, apply, cuLaunchHostFunc};
-use crate::driver::module::{attribute_of, cuFuncSetAttribute, cuFuncSetCacheConfig, known};
 use crate::queue::submit;
 
 /// `dim3`
@@ -42,6 +44,14 @@ pub(super) struct LaunchConfig {
     stream: Handle,
     attributes: *const LaunchAttribute,
     count: c_uint,
+}
+
+impl From<&LaunchConfig> for abi::LaunchConfig {
+    fn from(config: &LaunchConfig) -> Self {
+        let &LaunchConfig { grid, block, shared_bytes, stream, attributes, count } = config;
+        let shared_bytes = c_uint::try_from(shared_bytes).unwrap_or(c_uint::MAX);
+        Self { grid: grid.into(), block: block.into(), shared_bytes, stream, attributes, count }
+    }
 }
 
 /// `cudaFuncAttributes`
@@ -164,7 +174,7 @@ runtime! {
             max_dynamic_shared: of(attribute::MAX_DYNAMIC_SHARED_SIZE)?,
             carveout: function.carveout.load(Ordering::Relaxed),
             cluster_must_be_set: 0,
-            cluster: [0; 3],
+            cluster: function.kernel.cluster().unwrap_or([0; 3]).map(|extent| extent as c_int),
             cluster_policy: 0,
             non_portable_cluster: 0,
             reserved: [0; 16],
@@ -194,18 +204,12 @@ runtime! {
 
     fn cudaFuncGetName(text: *mut *const c_char, address: *const c_void) {
         // SAFETY: a place of the caller's.
-        unsafe { put(text, name(address)?) }
+        outcome(unsafe { cuFuncGetName(text, kernel(address)?) })
     }
 
     fn cudaFuncGetParamInfo(address: *const c_void, at: usize, offset: *mut usize, bytes: *mut usize) {
-        let function = known(kernel(address)?)?;
-        let param = function.kernel.info().params.get(at).ok_or(Code::INVALID_VALUE)?;
         // SAFETY: places of the caller's.
-        unsafe {
-            put(offset, param.offset as usize)?;
-            crate::api::put_if_wanted(bytes, param.size as usize);
-        }
-        Ok(())
+        outcome(unsafe { cuFuncGetParamInfo(kernel(address)?, at, offset, bytes) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Graphs.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::execution::Dim3;
 use super::memory::{Params3d, copy_3d, from_symbol, run, to_symbol};
@@ -379,6 +379,7 @@ same_as_driver! {
         cuGraphInstantiateWithFlags;
     fn cudaGraphInstantiateWithParams(executable: *mut Handle, graph: Handle, params: *mut Instantiation) also
         cudaGraphInstantiateWithParams_ptsz = cuGraphInstantiateWithParams;
+    fn cudaGraphDebugDotPrint(graph: Handle, path: *const c_char, flags: c_uint) = cuGraphDebugDotPrint;
     fn cudaGraphExecDestroy(executable: Handle) = cuGraphExecDestroy;
     fn cudaGraphExecUpdate(executable: Handle, graph: Handle, info: *mut UpdateResult) = cuGraphExecUpdate_v2;
     fn cudaGraphUpload(executable: Handle, stream: Handle) also cudaGraphUpload_ptsz = cuGraphUpload;

@@ -480,6 +480,19 @@ same_as_driver! {
         flags: c_uint,
         stream: Handle,
     ) also cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2;
+    fn cudaMemPrefetchBatchAsync(
+        pointers: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        locations: *const c_void,
+        indices: *const usize,
+        location_count: usize,
+        flags: u64,
+        stream: Handle,
+    ) also cudaMemPrefetchBatchAsync_ptsz = cuMemPrefetchBatchAsync;
+    fn cudaMemGetDefaultMemPool(pool: *mut Handle, location: *const Location, kind: c_int) = cuMemGetDefaultMemPool;
+    fn cudaMemGetMemPool(pool: *mut Handle, location: *const Location, kind: c_int) = cuMemGetMemPool;
+    fn cudaMemSetMemPool(location: *const Location, kind: c_int, pool: Handle) = cuMemSetMemPool;
     fn cudaMemRangeGetAttribute(value: *mut c_void, bytes: usize, attribute: c_int, pointer: Pointer, length: usize) =
         cuMemRangeGetAttribute;
     fn cudaMemRangeGetAttributes(

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::put;
-use crate::driver::module::{function, load_again, load_image, unload};
+use crate::driver::module::{JitOptions, function, load_again, load_image, unload};
 use crate::state::{locked, state};
 
 /// Address of a fat binary's wrapper in the program, which is its handle too.
@@ -42,7 +42,7 @@ fn module(image: Image) -> Outcome<Handle> {
     let loaded = match registered.modules.values().find_map(|known| known.ok()) {
         Some(first) => load_again(first),
         // SAFETY: the wrapper that the program registered.
-        None => unsafe { load_image(image as *const c_void, &mut None) },
+        None => unsafe { load_image(image as *const c_void, JitOptions::default()) },
     };
     registered.modules.insert(context, loaded);
     for (pointer, name) in &registered.managed {
@@ -91,13 +91,6 @@ pub(super) fn symbol_of(function: Handle) -> Outcome<*const c_void> {
     };
     let found = registry.symbols.iter().find(|(_, symbol)| is_it(symbol));
     Ok(found.map_or(function, |(address, _)| *address) as *const c_void)
-}
-
-/// Name of a kernel for the program, which lives as long as its registration.
-pub(super) fn name(address: *const c_void) -> Outcome<*const c_char> {
-    let registry = locked(&REGISTRY);
-    let found = registry.symbols.get(&(address as usize)).ok_or(Code::INVALID_DEVICE_FUNCTION)?;
-    Ok(found.1.as_ptr())
 }
 
 /// Unloads the modules of a context.

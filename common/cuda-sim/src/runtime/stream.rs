@@ -21,7 +21,9 @@ same_as_driver! {
     fn cudaStreamGetId(stream: Handle, id: *mut u64) also cudaStreamGetId_ptsz = cuStreamGetId;
     fn cudaStreamGetDevice(stream: Handle, device: *mut c_int) also cudaStreamGetDevice_ptsz = cuStreamGetDevice;
     fn cudaStreamCopyAttributes(to: Handle, from: Handle) also cudaStreamCopyAttributes_ptsz = cuStreamCopyAttributes;
-    fn cudaStreamSetAttribute(stream: Handle, attribute: c_int, value: *const c_void)
+    fn cudaStreamGetAttribute(stream: Handle, attribute: c_int, value: *mut [u32; 16])
+        also cudaStreamGetAttribute_ptsz = cuStreamGetAttribute;
+    fn cudaStreamSetAttribute(stream: Handle, attribute: c_int, value: *const [u32; 16])
         also cudaStreamSetAttribute_ptsz = cuStreamSetAttribute;
     fn cudaStreamCreateWithFlags(stream: *mut Handle, flags: c_uint) = cuStreamCreate;
     fn cudaStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int) = cuStreamCreateWithPriority;

@@ -124,15 +124,82 @@ five faces: cuArray3DCreate_v2 failed with 1
 }
 
 #[test]
+fn programs_are_told_what_there_is() {
+    let expected = "\
+device Ok(0)
+device Ok(0)
+device Err(\"cuDeviceGetByPCIBusId failed with 101\")
+memory 17179869184 true; cuMemAlloc_v2 failed with 2
+2 kernels: clustered shares 0
+of its library true, loaded 1, shares
+parameter at 16, 48 bytes; cuKernelGetParamInfo failed with 1
+managed 4 bytes; cuLibraryGetManaged failed with 500
+2 functions, registers [Ok(24), Ok(64), Ok(20), Ok(20)]
+linked with 20 registers
+shared memory left [231448, 114712, 0]
+clusters of 8 at most, [66, 66] of 4, 4 along x
+pointer 2 0 true 1000 0
+pointer 0 0 false 0 -2
+planes [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]
+context true 0 true 0, capturing 1
+attribute true 0, pool true true
+value 0x200000005; cuStreamWaitValue32_v2 failed with 801
+cuCtxSynchronize [true, true]
+cuStreamGetCaptureInfo [true, true]
+cuMemAlloc [true, true]
+";
+    prints("queries", expected);
+}
+
+#[test]
+fn the_size_of_memory_is_chosen() {
+    let mut run = Command::cargo_bin("cuda-sim").unwrap();
+    let Output { status, stdout, stderr } = run.args(["--memory", "3MiB"]).arg(example("queries")).output().unwrap();
+    assert!(status.success(), "{}", text(&stderr));
+    assert!(text(&stdout).contains("\nmemory 3145728 true; cuMemAlloc_v2 failed with 2\n"), "{}", text(&stdout));
+}
+
+#[test]
+fn memory_is_mapped_to_addresses() {
+    let expected = "\
+supported 1, in units of 2097152
+taken 2 units
+twice: cuMemMap failed with 1
+out of reach: cuMemcpyHtoD_v2 failed with 1
+not all mapped: cuMemSetAccess failed with 1
+access 3, launch 0, doubled true, then [124.0, 126.0, 2.0]
+partly: cuMemUnmap failed with 1
+freed: cuMemFree_v2 failed with 1
+same true, taken 1 units
+moved [64.0, 66.0, 68.0]
+closed: cuMemcpyDtoH_v2 failed with 1
+in use: cuMemAddressFree failed with 1
+taken 0
+too much: cuMemCreate failed with 2
+";
+    prints("virtual_memory", expected);
+}
+
+#[test]
 fn graphs_do_what_their_nodes_say() {
     let expected = "\
 parameters true true 2
 value 110
 child true 112, objects 0 1
 capture: 4 nodes, 4 edges, cuEventQuery failed with 907
+edges 6, 3 after the first, 2 before the fourth
+5 without one
+digraph dot {
+  node0 [label=\"0: MEMSET\"];
+  node1 [label=\"1: KERNEL add\"];
+  node0 -> node1;
+}
 captured [(7, [4]), (2, [1])], true
+node 1 of its graph true, named apart true
+updated 0 60, cuGraphExecUpdate failed with 910, 2
 loop 11
 loop 13
+a wait in a loop: cuGraphInstantiateWithFlags failed with 801
 flags: cuGraphInstantiateWithFlags failed with 1
 without a context: 0 7
 ";

@@ -92,8 +92,11 @@ rows 99 999 1
 capture 3 nodes, 2 1001
 graph 1 1
 cooperative 1 0, 2 blocks
+attribute 1, pool 1
 textures 0.5 9 68.5, 0.5 609.5
+objects 1 1, 100 x 10 of 32 bits, 0
 function 1024 threads, 8 constant, 0 local, at most 64 registers
+_Z7add_onePfi 8 4, device 0, 528 clusters
 errors cudaSuccess cudaErrorInvalidConfiguration cudaErrorInvalidConfiguration cudaSuccess
 direction cudaErrorInvalidValue
 device 9.0, warps of 32, 232448 bytes, cluster 1, reserved 0

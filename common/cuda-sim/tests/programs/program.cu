@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <cooperative_groups.h>
 #include <thread>
 #include <vector>
@@ -194,6 +195,16 @@ int main() {
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, pass_on, 1024, 0));
     printf("cooperative %d %d, %d blocks\n", from_ring[0], from_ring[6], blocks);
 
+    cudaStreamAttrValue given = {}, kept = {};
+    given.syncPolicy = cudaSyncPolicyYield;
+    CHECK(cudaStreamSetAttribute(first, cudaStreamAttributeSynchronizationPolicy, &given));
+    CHECK(cudaStreamGetAttribute(first, cudaStreamAttributeSynchronizationPolicy, &kept));
+    cudaMemLocation location = {cudaMemLocationTypeDevice, 0};
+    cudaMemPool_t pool, same;
+    CHECK(cudaMemGetDefaultMemPool(&pool, &location, cudaMemAllocationTypePinned));
+    CHECK(cudaMemGetMemPool(&same, &location, cudaMemAllocationTypePinned));
+    printf("attribute %d, pool %d\n", kept.syncPolicy == cudaSyncPolicyYield, pool == same);
+
     // Arrays: a texture of one, then one of rows of memory; a surface.
     cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
     cudaArray_t source, target;
@@ -221,6 +232,15 @@ int main() {
         CHECK(cudaMemcpy2DFromArray(halves[i], 40, target, 0, 0, 40, 7, cudaMemcpyDeviceToHost));
     }
     printf("textures %g %g %g, %g %g\n", halves[0][0], halves[0][9], halves[0][68], halves[1][0], halves[1][69]);
+    cudaResourceDesc of_texture, of_memory, of_surface;
+    cudaTextureDesc told;
+    CHECK(cudaGetTextureObjectResourceDesc(&of_texture, texture));
+    CHECK(cudaGetTextureObjectResourceDesc(&of_memory, memory_texture));
+    CHECK(cudaGetSurfaceObjectResourceDesc(&of_surface, surface));
+    CHECK(cudaGetTextureObjectTextureDesc(&told, texture));
+    printf("objects %d %d, %zu x %zu of %d bits, %d\n", of_texture.res.array.array == source,
+           of_surface.res.array.array == target, of_memory.res.pitch2D.width, of_memory.res.pitch2D.height,
+           of_memory.res.pitch2D.desc.x, memcmp(&told, &sampling, sizeof(told)));
     CHECK(cudaDestroyTextureObject(texture));
     CHECK(cudaDestroySurfaceObject(surface));
     CHECK(cudaFreeArray(source));
@@ -229,6 +249,16 @@ int main() {
     CHECK(cudaFuncGetAttributes(&function, scale<float>));
     printf("function %d threads, %zu constant, %zu local, at most %d registers\n", function.maxThreadsPerBlock,
            function.constSizeBytes, function.localSizeBytes, function.numRegs);
+    const char *name;
+    size_t offset, bytes;
+    int device, clusters;
+    cudaLaunchConfig_t config = {};
+    config.blockDim = dim3(512);
+    CHECK(cudaFuncGetName(&name, (const void *)add_one));
+    CHECK(cudaFuncGetParamInfo((const void *)add_one, 1, &offset, &bytes));
+    CHECK(cudaDeviceGetByPCIBusId(&device, "0000:01:00.0"));
+    CHECK(cudaOccupancyMaxActiveClusters(&clusters, add_one, &config));
+    printf("%s %zu %zu, device %d, %d clusters\n", name, offset, bytes, device, clusters);
 
     // Errors: what fails is remembered by the thread that failed, until it asks.
     scale<<<1, 4096>>>(a, b, N);

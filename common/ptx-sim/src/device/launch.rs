@@ -247,6 +247,12 @@ impl Kernel {
         &self.loaded.module.parts()[self.index].info
     }
 
+    /// Blocks of a cluster along x, y, z, from `__cluster_dims__`.
+    #[must_use]
+    pub fn cluster(&self) -> Option<[u32; 3]> {
+        self.loaded.module.parts()[self.index].cluster
+    }
+
     /// Runs the kernel to its end.
     ///
     /// # Errors

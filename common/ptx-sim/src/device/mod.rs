@@ -147,7 +147,23 @@ impl Device {
         self.inner.alloc(bytes + before, label, Placement::Host(start))
     }
 
-    /// Frees an allocation. Its address is never given out again, so that a late access is recognised; unless it is the host's.
+    /// Reserves addresses for [`Self::map`], as `cuMemAddressReserve` does: there is no memory yet, and no allocation gets them.
+    /// `align` is a power of two.
+    #[must_use]
+    pub fn reserve(&self, bytes: u64, align: u64) -> DevicePtr {
+        self.inner.memory.reserve(bytes, align)
+    }
+
+    /// Shows the first `bytes` bytes of the allocation at `source` at reserved addresses too, until [`Self::free`] of their start. They stay
+    /// as long as they are shown, even if the allocation is freed. To a sanitiser they are written.
+    ///
+    /// # Errors
+    /// If `source` is not the start of a live allocation of so many bytes, or something is at these addresses.
+    pub fn map(&self, at: DevicePtr, bytes: u64, source: DevicePtr, label: &str) -> Result<(), MemoryError> {
+        self.inner.memory.map(at, bytes, source, label)
+    }
+
+    /// Frees an allocation. Its address is never given out again, so that a late access is recognised; unless the host chose it.
     ///
     /// # Errors
     /// If `pointer` is not the start of a live allocation.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Device, Inner, Kernel};
 use crate::error::LoadError;
-use crate::ir::{ConstantValue, Global, Relocation};
+use crate::ir::{ConstantValue, Global, KernelInfo, Relocation};
 use crate::limits::Use;
 use crate::memory::{DevicePtr, MemoryError, Placement, Role};
 use crate::module::Module;
@@ -110,6 +110,11 @@ impl LoadedModule {
     pub fn again(&self) -> Result<Self, LoadError> {
         let first = self.loaded.first.as_ref().unwrap_or(&self.loaded);
         Device { inner: Arc::clone(&self.loaded.device) }.load_beside(&self.loaded.module, Some(first))
+    }
+
+    /// The kernels, in order of the file.
+    pub fn kernels(&self) -> impl Iterator<Item = &KernelInfo> {
+        self.loaded.module.kernels()
     }
 
     /// The kernel of that name.

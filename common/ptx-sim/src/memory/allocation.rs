@@ -63,6 +63,8 @@ pub(crate) struct Allocation {
     /// Its first byte, in `_words` unless the memory is the host's own.
     data: *mut u8,
     _words: Box<[UnsafeCell<u64>]>,
+    /// The allocation whose memory it shows at another address.
+    source: Option<Arc<Allocation>>,
     /// Bits of the bytes that were ever written; only in sanitised memory.
     written: Option<Bits>,
     /// Undefined values that were stored, which leave their bytes unwritten.
@@ -188,7 +190,8 @@ impl Allocation {
         let written = if sanitised { Some(Bits::new(bytes)?) } else { None };
         let data = words.as_ptr().cast::<u8>().cast_mut();
         let (freed, undefined) = (AtomicBool::new(false), Mutex::default());
-        Some(Self { base, bytes, label, role, origin, freed, data, _words: words, written, undefined })
+        let source = None;
+        Some(Self { base, bytes, label, role, origin, freed, data, _words: words, source, written, undefined })
     }
 
     /// Zeroed memory at its address on the host; `None` if the host has no room.
@@ -202,12 +205,26 @@ impl Allocation {
     /// Memory of the host, as [`Placement::Host`] asks for it. What the host writes is not seen, so all of it counts as written.
     pub(super) fn of_host(data: *mut u8, bytes: u64, label: Arc<str>, role: Role) -> Self {
         let (base, freed, undefined) = (data as u64, AtomicBool::new(false), Mutex::default());
-        Self { base, bytes, label, role, origin: None, freed, data, _words: Box::new([]), written: None, undefined }
+        let (words, source) = (Box::new([]) as Box<[_]>, None);
+        Self { base, bytes, label, role, origin: None, freed, data, _words: words, source, written: None, undefined }
     }
 
-    /// Whether the host uses the memory too, at the same address.
-    pub(super) fn is_shared(&self) -> bool {
-        self.data as u64 == self.base
+    /// The first bytes of another allocation, at an address of its own. What is written by way of the other is not seen, so all of it
+    /// counts as written.
+    pub(super) fn view(base: u64, bytes: u64, label: Arc<str>, source: Arc<Self>) -> Self {
+        debug_assert!(bytes <= source.bytes);
+        let data = source.data;
+        Self { base, source: Some(source), ..Self::of_host(data, bytes, label, Role::Buffer) }
+    }
+
+    /// Whether it has no memory of its own, but another's.
+    pub(super) fn is_view(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Whether something else may have its address once it is freed: the host chose it.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.is_view() || self.data as u64 == self.base
     }
 
     /// Record of a freed allocation, to name it in late accesses: all but its bytes.
@@ -221,6 +238,7 @@ impl Allocation {
             freed: AtomicBool::new(true),
             data: std::ptr::null_mut(),
             _words: Box::new([]),
+            source: None,
             written: None,
             undefined: Mutex::default(),
         }

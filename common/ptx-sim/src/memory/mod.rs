@@ -186,6 +186,29 @@ impl Memory {
         Ok(allocation)
     }
 
+    /// Addresses that no allocation gets, aligned to a power of two.
+    pub(crate) fn reserve(&self, bytes: u64, align: u64) -> DevicePtr {
+        DevicePtr(self.addresses.claim(bytes, align))
+    }
+
+    /// Shows the first bytes of an allocation at reserved addresses too.
+    pub(crate) fn map(&self, at: DevicePtr, bytes: u64, source: DevicePtr, label: &str) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.range(source, bytes)?;
+        if offset != 0 {
+            return Err(MemoryError::NotAStart { address: source.0, label: allocation.label.to_string() });
+        }
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let last = at.0.saturating_add(bytes.saturating_sub(1));
+        if let Some(other) =
+            state.allocations.before(last).filter(|other| at.0 < other.base.saturating_add(other.bytes))
+        {
+            return Err(MemoryError::NotAStart { address: at.0, label: other.label.to_string() });
+        }
+        state.live += 1;
+        state.allocations.insert(Arc::new(Allocation::view(at.0, bytes, label.into(), allocation)));
+        Ok(())
+    }
+
     pub(crate) fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
         let allocation = self.find(pointer.0)?;
         let label = || allocation.label.to_string();
@@ -196,9 +219,11 @@ impl Memory {
         if !state.allocations.bury(&allocation) {
             return Err(MemoryError::UseAfterFree { address: pointer.0, label: label() });
         }
-        self.ledger.give(Use::Buffers, host_bytes(allocation.bytes, self.sanitised));
-        state.in_use -= allocation.bytes;
         state.live -= 1;
+        if !allocation.is_view() {
+            self.ledger.give(Use::Buffers, host_bytes(allocation.bytes, self.sanitised));
+            state.in_use -= allocation.bytes;
+        }
         Ok(())
     }
 

@@ -63,8 +63,7 @@ impl Table {
         }
         let at = self.count_to(allocation.base) - 1;
         let by_base = Arc::make_mut(&mut self.by_base);
-        if allocation.is_shared() {
-            // The host may use the address for something else from now on.
+        if allocation.is_reusable() {
             by_base.remove(at);
             return true;
         }

@@ -82,3 +82,31 @@ fn memory_of_the_host_is_used_where_it_lies() {
         assert_eq!(again, start);
     }
 }
+
+#[test]
+fn allocations_are_shown_side_by_side_at_reserved_addresses() {
+    for sanitize in [false, true] {
+        let device = Device::new(DeviceConfig { sanitize, total_memory: 64, ..Default::default() });
+        let parts = [(); 2].map(|()| device.alloc(16, "part").unwrap());
+        let place = device.reserve(48, 4096);
+        assert!(place.0.is_multiple_of(4096) && device.allocation(place).is_none());
+        device.map(place, 16, parts[0], "first").unwrap();
+        device.map(place.offset(16), 16, parts[1], "second").unwrap();
+        assert!(matches!(device.map(place.offset(12), 16, parts[1], "both"), Err(MemoryError::NotAStart { .. })));
+        assert!(matches!(device.map(place.offset(32), 17, parts[1], "more"), Err(MemoryError::OutOfBounds { .. })));
+        assert_eq!((device.memory().in_use, device.memory().allocations), (32, 4));
+        add(&device, place.0, 8).unwrap();
+        assert!(matches!(add(&device, place.0, 9), Err(LaunchError::Fault(_) | LaunchError::Findings(_))));
+
+        // The same bytes at another place, after the end of the allocation too.
+        device.free(place.offset(16)).unwrap();
+        device.map(place, 16, parts[1], "taken").unwrap_err();
+        device.free(place).unwrap();
+        device.map(place, 16, parts[1], "second").unwrap();
+        device.free(parts[1]).unwrap();
+        let mut read = [0; 16];
+        device.read(place, &mut read).unwrap();
+        assert_ne!(read[..4], [0; 4]);
+        assert_eq!((device.memory().in_use, device.memory().allocations), (16, 2));
+    }
+}
