@@ -9,6 +9,7 @@ use super::async_copy::make_copies;
 use super::check::{Checked, for_parts};
 use super::context::Context;
 use super::elements::{read_shared, shared_bytes, write_shared};
+use super::tcgen05;
 use crate::exec::state::address::{addresses, space_of};
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::{self, Cluster};
@@ -154,6 +155,9 @@ pub(crate) fn mbarrier<M: Monitor>(
                     arrive_when_copied(context, at)?;
                 }
                 if inside {
+                    let is_over =
+                        |block: &mut Block| State::decode(load(block, at)).is_none_or(|state| state.phase != phase);
+                    tcgen05::arrive_for(context.block, context.launch, context.monitor, at, is_over)?;
                     let needs_none = |block: &mut Block| {
                         let state = State::decode(load(block, at));
                         state.is_none_or(|state| state.phase != phase || state.missing != 0)
@@ -221,7 +225,7 @@ pub(crate) fn mbarrier<M: Monitor>(
 const NOT_ONE: &str = "there is no mbarrier here: none was initialised, or it has been invalidated";
 
 /// Adds `count` arrivals to the object; the error says why they are not possible.
-fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
+pub(crate) fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
     let Some(mut state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
     if count == 0 || count > state.missing {
         let arrivals = if count == 1 { "1 arrival" } else { &format!("{count} arrivals") };

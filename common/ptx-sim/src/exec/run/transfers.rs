@@ -297,7 +297,7 @@ impl Block {
     }
 
     /// A problem outside the instruction that is being executed.
-    fn at_fault(&self, launch: &Launch<'_>, made: Checked<()>) -> Result<(), Box<Fault>> {
+    pub(crate) fn at_fault(&self, launch: &Launch<'_>, made: Checked<()>) -> Result<(), Box<Fault>> {
         made.map_err(|problem| {
             let first = launch.program.functions[launch.kernel.function as usize].start as usize;
             Box::new(launch.fault(*problem, first, self.index, 0))
@@ -306,7 +306,12 @@ impl Block {
 }
 
 /// Hands a problem of a transfer to the sanitiser, which goes on; without a sanitiser it is an error.
-fn report<M: Monitor>(launch: &Launch<'_>, monitor: &mut M, by: Issuer, problem: Box<Problem>) -> Checked<()> {
+pub(crate) fn report<M: Monitor>(
+    launch: &Launch<'_>,
+    monitor: &mut M,
+    by: Issuer,
+    problem: Box<Problem>,
+) -> Checked<()> {
     let Issuer { block, warp, pc, .. } = by;
     match monitor.sanitiser() {
         Some(sanitiser) => {

@@ -6,6 +6,7 @@ use super::launch::{BlockIndex, Counts, Launch};
 use super::products::Wgmmas;
 use super::registers::Pool;
 use super::shadow::BlockShadow;
+use super::tensor_memory::TensorMemory;
 use super::transfers::Transfers;
 use super::warp::Warp;
 
@@ -35,6 +36,8 @@ pub(crate) struct Block {
     pub(crate) accounted: u64,
     /// Products of its warpgroups.
     pub(crate) wgmmas: Wgmmas,
+    /// Tensor memory, once some was allocated.
+    pub(crate) tensor: Option<Box<TensorMemory>>,
     /// Threads that have not exited.
     pub live: u32,
     /// Set if a thread exited or came to a barrier since the last check for completion.
@@ -76,6 +79,7 @@ impl Block {
         self.transfers.reset();
         self.arrival_bytes = 0;
         self.wgmmas.reset(threads);
+        self.tensor = None;
         self.live = threads;
         self.counts = Counts::default();
         self.charged = launch.block_cost();

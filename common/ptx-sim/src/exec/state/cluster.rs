@@ -115,6 +115,11 @@ pub(crate) fn owner_of(block: &mut Block, address: u64) -> &mut Block {
     }
 }
 
+/// The block of that rank, if the cluster has one.
+pub(crate) fn member(block: &mut Block, rank: u32) -> Option<&mut Block> {
+    if rank == block.rank { Some(block) } else { block.peers.get_mut(rank as usize) }
+}
+
 /// `getctarank`
 pub(crate) fn rank_of(block: &Block, address: u64) -> u32 {
     match code_of(address) {

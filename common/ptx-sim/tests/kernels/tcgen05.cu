@@ -1,0 +1,131 @@
+// Tensor memory and its products (tcgen05). `product`, `moves` and those named after what they do are right; each of the others
+// makes the mistake that it is named after. As `tests/it/tcgen05.rs` launches them: 128 threads.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr int STEP = 32; // bytes of k of one product
+
+// How a tile of `extent` rows of A (or columns of B) lies in shared memory.
+struct Layout {
+    int extent, swizzle, mn_major;
+};
+
+__device__ __forceinline__ u64 describe(const u8 *tile, Layout layout) {
+    u64 start = __cvta_generic_to_shared(tile) >> 4;
+    // Steps across and along k, from one pattern of the swizzle to the next.
+    u64 leading = 0, stride = 0;
+    if (!layout.mn_major) {
+        stride = 8 * layout.swizzle;
+        leading = layout.extent * layout.swizzle;
+    } else {
+        u64 across = 8 * layout.swizzle, along = (u64)layout.extent / 8 * 16 * 8;
+        leading = layout.swizzle == 16 ? along : across;
+        stride = layout.swizzle == 16 ? across : along;
+    }
+    u64 mode = layout.swizzle == 128 ? 2 : layout.swizzle == 64 ? 4 : layout.swizzle == 32 ? 6 : 0;
+    return start | leading >> 4 << 16 | stride >> 4 << 32 | 1ull << 46 | mode << 61;
+}
+
+// Place in a tile of element (mn, k), of `bytes` bytes.
+__device__ __forceinline__ int place(Layout layout, int mn, int k, int bytes) {
+    int w = layout.swizzle, at;
+    if (!layout.mn_major) {
+        int byte = k * bytes;
+        at = mn / 8 * 8 * w + mn % 8 * w + byte % w + byte / w * layout.extent * w;
+    } else {
+        int byte = mn * bytes;
+        at = k % 8 * w + byte % w + byte / w * 8 * w + k / 8 * (layout.extent / 8 * 16 * 8);
+    }
+    return at ^ ((at >> 7) & (w / 16 - 1)) << 4;
+}
+
+__device__ __forceinline__ void fill(u8 *tile, const u8 *from, Layout layout, int bytes, int pitch) {
+    int k = STEP / bytes;
+    for (int i = threadIdx.x; i < layout.extent * k; i += blockDim.x) {
+        int to = place(layout, i / k, i % k, bytes);
+        for (int byte = 0; byte < bytes; ++byte) tile[to + byte] = from[i / k * pitch + i % k * bytes + byte];
+    }
+}
+
+__device__ __forceinline__ u32 allocate(u32 columns) {
+    __shared__ u32 address;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(&address)), "r"(columns) : "memory");
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+    }
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    return address;
+}
+
+__device__ __forceinline__ void release(u32 address, u32 columns) {
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "r"(columns));
+}
+
+__device__ __forceinline__ void begin(u64 *barrier) {
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"((u32)__cvta_generic_to_shared(barrier)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ void commit(u64 *barrier) {
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"((u32)__cvta_generic_to_shared(barrier)) : "memory");
+}
+
+__device__ __forceinline__ void await(u64 *barrier, u32 parity) {
+    asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+#define MULTIPLY(kind, d, a, b, descriptor, accumulate)                                                                     \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}" \
+                 ::"r"(d), "l"(a), "l"(b), "r"(descriptor), "r"((int)(accumulate)) : "memory")
+
+__device__ __forceinline__ void multiply(int kind, u32 d, u64 a, u64 b, u32 descriptor, bool accumulate) {
+    switch (kind) {
+        case 0: MULTIPLY("f16", d, a, b, descriptor, accumulate); break;
+        case 1: MULTIPLY("tf32", d, a, b, descriptor, accumulate); break;
+        case 2: MULTIPLY("f8f6f4", d, a, b, descriptor, accumulate); break;
+        default: MULTIPLY("i8", d, a, b, descriptor, accumulate);
+    }
+}
+
+// A column of the warp's lanes of D.
+__device__ __forceinline__ u32 column(u32 address) {
+    u32 word;
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(address));
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    return word;
+}
+
+__shared__ alignas(1024) u8 a_tile[128 * STEP * 4];
+__shared__ alignas(1024) u8 b_tile[256 * STEP * 4];
+__shared__ u64 barrier;
+
+// out[lane, column] = the words of D, of A[rows, k] · B[columns, k]ᵀ for `steps` of 32 bytes of k.
+extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind, u32 descriptor, Layout of_a, Layout of_b, int bytes, int steps) {
+    begin(&barrier);
+    u32 columns = 32;
+    while (columns < (u32)of_b.extent) columns *= 2;
+    u32 d = allocate(columns);
+    for (int step = 0; step < steps; ++step) {
+        fill(a_tile, a + step * STEP, of_a, bytes, steps * STEP);
+        fill(b_tile, b + step * STEP, of_b, bytes, steps * STEP);
+        asm volatile("fence.proxy.async;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            multiply(kind, d, describe(a_tile, of_a), describe(b_tile, of_b), descriptor, step > 0);
+            commit(&barrier);
+        }
+        await(&barrier, step & 1);
+        __syncthreads();
+    }
+    for (int i = 0; i < of_b.extent; ++i) out[threadIdx.x * of_b.extent + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    release(d, columns);
+}
