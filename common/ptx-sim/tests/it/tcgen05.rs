@@ -245,3 +245,247 @@ fn products_of_all_layouts_are_right() {
         Case { a: Tf32, b: Tf32, swizzle: [swizzle; 2], ..CASE }.is_right();
     }
 }
+
+/// A form of `tcgen05.ld` and `tcgen05.st`, as CUTLASS describes it: strides in bits of the thread's parts and of the register's, in a
+/// matrix of `lanes` rows without gaps.
+struct Form {
+    name: &'static str,
+
+    /// Bits of a lane per repetition.
+    bits: u32,
+    registers: u32,
+    /// Extent and stride of each part of the number of the thread, and of the register; a stride that is negative is one per
+    /// repetition.
+    thread: &'static [(u32, i32)],
+    register: &'static [(u32, i32)],
+}
+
+/// The register's last part has as many as there are repetitions.
+const MANY: u32 = u32::MAX;
+
+const FORMS: [Form; 5] = [
+    Form { name: "32x32b", bits: 32, registers: 1, thread: &[(32, -32)], register: &[(MANY, 32)] },
+    Form { name: "16x64b", bits: 64, registers: 1, thread: &[(2, -512), (2, 32), (8, -64)], register: &[(MANY, 64)] },
+    Form {
+        name: "16x128b",
+
+        bits: 128,
+        registers: 2,
+        thread: &[(4, 32), (8, -128)],
+        register: &[(2, -1024), (MANY, 128)],
+    },
+    Form {
+        name: "16x256b",
+
+        bits: 256,
+        registers: 4,
+        thread: &[(4, 64), (8, -256)],
+        register: &[(2, 32), (2, -2048), (MANY, 256)],
+    },
+    Form { name: "16x32bx2", bits: 64, registers: 1, thread: &[(16, -64), (2, -32)], register: &[(MANY, 32)] },
+];
+
+impl Form {
+    /// Lane and column of a register of a thread.
+    fn cell(&self, repeats: u32, thread: u32, register: u32) -> [u32; 2] {
+        let at = |mut number: u32, parts: &[(u32, i32)]| -> u32 {
+            let mut bits = 0;
+            for (extent, stride) in parts {
+                let stride = if *stride < 0 { stride.unsigned_abs() * repeats } else { *stride as u32 };
+                let extent = if *extent == MANY { repeats } else { *extent };
+                bits += number % extent * stride;
+                number /= extent;
+            }
+            bits
+        };
+        let bits = at(thread, self.thread) + at(register, self.register);
+        [bits / (self.bits * repeats), bits % (self.bits * repeats) / 32]
+    }
+
+    /// A kernel in which each warp's threads write the numbers of their cells by lanes, and then load them in this form; or the other way round.
+    fn ptx(&self, repeats: u32, loads: bool) -> String {
+        let (registers, columns) = (self.registers * repeats, self.bits * repeats / 32);
+        let list = |count: u32| (0..count).map(|at| format!("%r{}", 100 + at)).collect::<Vec<_>>().join(", ");
+        let halves = if self.name == "16x32bx2" { format!(", {repeats}") } else { String::new() };
+        let (number, cell) = ("mul.lo.u32 %r5, %r4, 1000;\n", |at: u32| format!("add.u32 %r100, %r5, {at};\n"));
+        let mut text = String::new();
+        let store = |text: &mut String, at: u32, count: u32| {
+            for register in 0..count {
+                *text += &format!("st.global.b32 [%rd2+{}], %r{};\n", 4 * (at + register), 100 + register);
+            }
+        };
+        if loads {
+            for at in 0..columns {
+                text += &cell(at);
+                text += &format!("tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3+{at}], {{%r100}};\n");
+            }
+            text += "tcgen05.wait::st.sync.aligned;\n";
+            text += &format!(
+                "tcgen05.ld.sync.aligned.{}.x{repeats}.b32 {{{}}}, [%r3]{halves};\ntcgen05.wait::ld.sync.aligned;\n",
+                self.name,
+                list(registers)
+            );
+            store(&mut text, 0, registers);
+        } else {
+            for at in 0..registers {
+                text += &format!("add.u32 %r{}, %r5, {at};\n", 100 + at);
+            }
+            text += &format!(
+                "tcgen05.st.sync.aligned.{}.x{repeats}.b32 [%r3]{halves}, {{{}}};\ntcgen05.wait::st.sync.aligned;\n",
+                self.name,
+                list(registers)
+            );
+            for at in 0..columns {
+                text += &format!("tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r100}}, [%r3+{at}];\n");
+                text += "tcgen05.wait::ld.sync.aligned;\n";
+                store(&mut text, at, 1);
+            }
+        }
+        let each = if loads { registers } else { columns };
+        format!(
+            ".version 8.6\n.target sm_100a\n.address_size 64\n.entry moves(.param .u64 out) {{\n.reg .b32 %r<300>;\n.reg .b64 %rd<4>;\n.reg .pred %p<2>;\n\
+             .shared .align 4 .b32 place;\nmov.u32 %r1, %tid.x;\nshr.u32 %r2, %r1, 5;\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra wait;\n\
+             tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 512;\nwait:\nbar.sync 0;\nld.shared.b32 %r3, [place];\n\
+             shl.b32 %r4, %r2, 21;\nadd.u32 %r3, %r3, %r4;\nand.b32 %r4, %r1, 31;\n{number}\
+             ld.param.u64 %rd1, [out];\nmul.wide.u32 %rd2, %r1, {};\nadd.u64 %rd2, %rd2, %rd1;\n{text}\
+             bar.sync 0;\n@%p1 bra done;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 512;\ndone:\nret;\n}}\n",
+            4 * each
+        )
+    }
+
+    fn run(&self, repeats: u32, loads: bool) -> Vec<u32> {
+        let each = if loads { self.registers * repeats } else { self.bits * repeats / 32 };
+        let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+        let module = Module::from_ptx(&self.ptx(repeats, loads), "moves.ptx").unwrap_or_else(|error| panic!("{error}"));
+        let module = device.load(&module).unwrap();
+        let out = device.alloc(u64::from(128 * each * 4), "out").unwrap();
+        let config = LaunchConfig { block: [128, 1, 1], ..Default::default() };
+        let launched = module.kernel("moves").unwrap().launch(&config, &[Arg::from(out)]);
+        launched.unwrap_or_else(|error| panic!("{}.x{repeats}: {error}", self.name));
+        let mut bytes = vec![0; (128 * each * 4) as usize];
+        device.read(out, &mut bytes).unwrap();
+        bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+    }
+}
+
+#[test]
+fn moves_of_all_forms_reach_their_cells() {
+    for form in &FORMS {
+        for repeats in [1, 2, 4, 8, 16, 32, 64, 128] {
+            if form.registers * repeats > 128 {
+                continue;
+            }
+            let registers = form.registers * repeats;
+            let found = form.run(repeats, true);
+            for thread in 0..128 {
+                for register in 0..registers {
+                    let [lane, column] = form.cell(repeats, thread % 32, register);
+                    let at = (thread * registers + register) as usize;
+                    assert_eq!(found[at], lane * 1000 + column, "{}.x{repeats} of thread {thread}", form.name);
+                }
+            }
+            // What a thread's register was stored to is loaded by lanes.
+            let columns = form.bits * repeats / 32;
+            let found = form.run(repeats, false);
+            for thread in 0..32 {
+                for register in 0..registers {
+                    let [lane, column] = form.cell(repeats, thread, register);
+                    for warp in 0..4 {
+                        let at = ((warp * 32 + lane) * columns + column) as usize;
+                        assert_eq!(found[at], thread * 1000 + register, "{}.x{repeats} of thread {thread}", form.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of a matrix of f16, of distinct small integers, and the integers.
+fn halves(seed: usize, count: usize) -> (Vec<u8>, Vec<i32>) {
+    let values: Vec<i32> = (0..count).map(|at| F16.value(seed, at)).collect();
+    (values.iter().flat_map(|value| F16.bits(*value)).collect(), values)
+}
+
+/// Launches a kernel with A, B and an output of that many words, and returns the words.
+fn launch(
+    kernel: &str,
+    operands: [&[u8]; 2],
+    words: usize,
+    more: &[u32],
+    cluster: Option<u32>,
+) -> Result<Vec<u32>, Vec<Fault>> {
+    let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+    let module = device.load(&Module::from_ptx(PTX, "tcgen05.ptx").unwrap()).unwrap();
+    let mut args: Vec<Arg> = Vec::new();
+    for bytes in operands {
+        let pointer = device.alloc(bytes.len() as u64, "operand").unwrap();
+        device.write(pointer, bytes).unwrap();
+        args.push(pointer.into());
+    }
+    let out = device.alloc(words as u64 * 4, "out").unwrap();
+    args.push(out.into());
+    args.extend(more.iter().map(|value| Arg::from(*value)));
+    let blocks = cluster.unwrap_or(1);
+    let config = LaunchConfig {
+        grid: [blocks, 1, 1],
+        cluster: cluster.map(|blocks| [blocks, 1, 1]),
+        block: [128, 1, 1],
+        budget: Some(50_000_000),
+        ..Default::default()
+    };
+    match module.kernel(kernel).unwrap().launch(&config, &args) {
+        Ok(_) => {
+            let mut bytes = vec![0; words * 4];
+            device.read(out, &mut bytes).unwrap();
+            Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
+        }
+        Err(LaunchError::Findings(findings)) => Err(findings),
+        Err(LaunchError::Fault(fault)) => Err(vec![*fault]),
+        Err(other) => panic!("{kernel}: {other}"),
+    }
+}
+
+#[track_caller]
+fn computes(kernel: &str, operands: [&[u8]; 2], more: &[u32], cluster: Option<u32>, expected: &[f32]) {
+    match launch(kernel, operands, expected.len(), more, cluster) {
+        Ok(words) => assert!(words.iter().zip(expected).all(|(word, value)| *word == value.to_bits()), "{kernel}"),
+        Err(faults) => panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>()),
+    }
+}
+
+#[test]
+fn a_may_lie_in_tensor_memory_and_lanes_keep_what_they_have() {
+    let ((a, of_a), (b, of_b)) = (halves(1, 128 * 32), halves(2, 64 * 32));
+    let expected: Vec<f32> = (0..128 * 64)
+        .map(|at| {
+            let (lane, column) = (at / 64, at % 64);
+            let sum: i32 = (0..32).map(|k| of_a[lane * 32 + k] * of_b[column * 32 + k]).sum();
+            let keeps = lane < 32 || lane == 96;
+            sum as f32 * if keeps { 1.0 } else { 1.125 }
+        })
+        .collect();
+    computes("from_tensor_memory", [&a, &b], &[Case { m: 128, n: 64, ..CASE }.descriptor()], None, &expected);
+}
+
+#[test]
+fn pairs_of_blocks_multiply_together() {
+    for (m, n) in [(256, 32), (256, 256), (128, 32), (128, 256)] {
+        let ((a, of_a), (b, of_b)) = (halves(1, m * 16), halves(2, n * 16));
+        let case = Case { m: m as u32, n: n as u32, ..CASE };
+        let found = launch("pair", [&a, &b], 2 * 128 * n, &[case.descriptor(), m as u32, n as u32], Some(2))
+            .unwrap_or_else(|faults| {
+                panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>())
+            });
+        for row in 0..m {
+            for column in 0..n {
+                let sum: i32 = (0..16).map(|k| of_a[row * 16 + k] * of_b[column * 16 + k]).sum();
+                // A block's 64 rows take all lanes: the right half of D is below the left.
+                let (block, row_of_block) = (row / (m / 2), row % (m / 2));
+                let below = m == 128 && column >= n / 2;
+                let (lane, at) = if below { (64 + row_of_block, column - n / 2) } else { (row_of_block, column) };
+                let word = found[(block * 128 + lane) * n + at];
+                assert_eq!(f32::from_bits(word), sum as f32, "{m} x {n}, row {row}, column {column}");
+            }
+        }
+    }
+}

@@ -129,3 +129,71 @@ extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind,
     for (int i = 0; i < of_b.extent; ++i) out[threadIdx.x * of_b.extent + i] = column(d + (threadIdx.x / 32 << 21) + i);
     release(d, columns);
 }
+
+// A in tensor memory, as 16 columns; D = A[128, 32] · B[64, 32]ᵀ / 8 + A[128, 32] · B[64, 32]ᵀ, but for lanes 0 to 31 and 96, which keep the first.
+extern "C" __global__ void from_tensor_memory(const u32 *a, const u8 *b, u32 *out, u32 descriptor) {
+    begin(&barrier);
+    u32 d = allocate(128), of_a = d + 64, warp = threadIdx.x / 32 << 21;
+    Layout of_b = {64, 64, 0};
+    for (int i = 0; i < 16; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(of_a + warp + i), "r"(a[threadIdx.x * 16 + i]) : "memory");
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    for (int half = 0; half < 2; ++half) fill(b_tile + 4096 * half, b + half * STEP, of_b, 2, 2 * STEP);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (threadIdx.x == 0) {
+        for (int step = 0; step < 4; ++step) {
+            u64 tile = describe(b_tile + 4096 * (step & 1), of_b);
+            u32 of_step = of_a + 8 * (step & 1);
+            if (step != 2)
+                asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, {%5, %6, %6, %7}, p;\n}"
+                             ::"r"(d), "r"(of_step), "l"(tile), "r"(descriptor), "r"(step), "r"(step < 2 ? 0 : -1), "r"(0), "r"(step < 2 ? 0 : 1) : "memory");
+            else
+                asm volatile("{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, {%4, %5, %5, %6}, p, 3;\n}"
+                             ::"r"(d), "r"(of_step), "l"(tile), "r"(descriptor), "r"(-1), "r"(0), "r"(1) : "memory");
+        }
+        commit(&barrier);
+    }
+    await(&barrier, 0);
+    for (int i = 0; i < 64; ++i) out[threadIdx.x * 64 + i] = column(d + warp + i);
+    release(d, 128);
+}
+
+__device__ __forceinline__ u32 rank() {
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ void meet() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// A product of a pair of blocks: each has half of A's rows and half of B's columns in its shared memory, and its rows of D.
+extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descriptor, int rows, int columns) {
+    Layout of_a = {rows / 2, 128, 0}, of_b = {columns / 2, 128, 0};
+    __shared__ u32 place;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 256;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+    }
+    begin(&barrier);
+    u32 d = place;
+    fill(a_tile, a + rank() * rows / 2 * STEP, of_a, 2, STEP);
+    fill(b_tile, b + rank() * columns / 2 * STEP, of_b, 2, STEP);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    meet();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (rank() == 0 && threadIdx.x == 0) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}"
+                     ::"r"(d), "l"(describe(a_tile, of_a)), "l"(describe(b_tile, of_b)), "r"(descriptor) : "memory");
+        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+    }
+    await(&barrier, 0);
+    for (int i = 0; i < columns; ++i) out[(rank() * 128 + threadIdx.x) * columns + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    meet();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 256;" ::"r"(d));
+}
