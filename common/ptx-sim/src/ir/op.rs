@@ -235,6 +235,15 @@ operations! {
 }
 
 impl Op {
+    /// Whether it is for a pair of blocks (`.cta_group::2`).
+    pub(crate) fn is_for_pairs(&self) -> bool {
+        match self {
+            Self::Tcgen05(op) => op.pair,
+            Self::Bulk(bulk) => bulk.pair,
+            _ => false,
+        }
+    }
+
     /// Facts of the operation.
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts::new();

@@ -54,13 +54,13 @@ fn reach<M: Monitor>(
 ) -> Checked<bool> {
     let space = mbarrier.address.space;
     let address = addresses[lane];
-    let is_own = |address: u64| cluster::code_of(address) == 0;
+    let is_own = cluster::code_of(address) == context.block.own_code;
     let anywhere = matches!(mbarrier.op, MbarrierOp::Arrive { d: None, .. } | MbarrierOp::Transactions { .. });
     if !matches!(space, MemSpace::Shared | MemSpace::Cluster) && space_of(address) != MemSpace::Shared {
         context.report(invalid(lane, address, "an mbarrier has to be in shared memory".to_owned()))?;
         return Ok(false);
     }
-    if !anywhere && !is_own(address) {
+    if !anywhere && !is_own {
         let message = "an mbarrier of another block takes arrivals without a state, and transactions".to_owned();
         context.report(invalid(lane, address, message))?;
         return Ok(false);
@@ -148,7 +148,7 @@ pub(crate) fn mbarrier<M: Monitor>(
                     MbarrierPhase::State(row) => rows.lane_of(row, true, lane) >> 61 & 1 == 1,
                     MbarrierPhase::Parity(row) => rows.lane(row, lane) & 1 == 1,
                 };
-                let in_shared = in_shared && cluster::code_of(addresses[lane]) == 0;
+                let in_shared = in_shared && cluster::code_of(addresses[lane]) == context.block.own_code;
                 let inside = in_shared && at.is_multiple_of(8) && at + 8 <= context.block.shared_bytes;
                 if in_shared {
                     look_at_all(context, mask)?;

@@ -188,7 +188,11 @@ fn check_access<M: Monitor>(
     group: u32,
 ) -> Checked<Cell> {
     whole(group)?;
-    let cell = uniform_address(context, rows, &access.address)?;
+    let mut cell = uniform_address(context, rows, &access.address)?;
+    // The lanes of a pair of blocks are numbered through, and each block reaches its own (gau-nernst/learn-cuda, `matmul_v5.cu`).
+    if context.launch.program.pairs && cell.lane / LANES == context.block.rank & 1 {
+        cell.lane %= LANES;
+    }
     let first = context.warp.number % 4 * QUARTER;
     let fits = cell.lane >= first && cell.lane + access.form.lanes() <= first + QUARTER;
     if !fits || !cell.lane.is_multiple_of(access.form.lanes()) {
