@@ -1,6 +1,6 @@
 //! Tensor memory and its products, by the kernels of `kernels/tcgen05.cu`: every result by an independent computation.
 
-use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, LaunchConfig, LaunchError, Module};
+use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("../kernels/tcgen05.ptx");
 const CU: &str = include_str!("../kernels/tcgen05.cu");
@@ -414,7 +414,18 @@ fn launch(
     more: &[u32],
     cluster: Option<u32>,
 ) -> Result<Vec<u32>, Vec<Fault>> {
-    let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+    launch_by(false, kernel, operands, words, more, cluster)
+}
+
+fn launch_by(
+    strict: bool,
+    kernel: &str,
+    operands: [&[u8]; 2],
+    words: usize,
+    more: &[u32],
+    cluster: Option<u32>,
+) -> Result<Vec<u32>, Vec<Fault>> {
+    let device = Device::new(DeviceConfig { sanitize: true, strict, ..Default::default() });
     let module = device.load(&Module::from_ptx(PTX, "tcgen05.ptx").unwrap()).unwrap();
     let mut args: Vec<Arg> = Vec::new();
     for bytes in operands {
@@ -488,4 +499,57 @@ fn pairs_of_blocks_multiply_together() {
             }
         }
     }
+}
+
+/// The findings in a kernel that makes a mistake, each with its line of the source.
+fn findings(kernel: &str, strict: bool, cluster: Option<u32>) -> Vec<(FaultKind, &'static str)> {
+    let ((a, _), (b, _)) = (halves(1, 128 * 16), halves(2, 64 * 16));
+    let descriptor = Case { m: 128, n: 64, ..CASE }.descriptor();
+    let found = launch_by(strict, kernel, [&a, &b], 128 * 64, &[descriptor], cluster);
+    let faults = found.err().unwrap_or_default();
+    let line = |fault: &Fault| fault.line.map_or("", |line| CU.lines().nth(line as usize - 1).unwrap().trim());
+    faults.iter().map(|fault| (fault.kind, line(fault))).collect()
+}
+
+#[test]
+fn mistakes_with_tensor_memory_are_found_where_they_are_made() {
+    for strict in [false, true] {
+        assert_eq!(findings("nothing_wrong_", strict, None), [], "strict: {strict}");
+    }
+    assert_eq!(findings("has_no_fence_after_", false, None), []);
+    let mut wrong = Vec::new();
+    for (kernel, strict, kind) in [
+        ("reads_too_early", false, FaultKind::TmemInFlight),
+        ("never_commits", false, FaultKind::Deadlock),
+        ("uses_registers_early", false, FaultKind::RegisterInFlight),
+        ("overwrites_its_tile", false, FaultKind::TileInFlight),
+        ("copies_onto_its_tile", false, FaultKind::TileInFlight),
+        ("does_not_fence_the_proxy", false, FaultKind::MissingProxyFence),
+        ("leaks", false, FaultKind::Leak),
+        ("frees_twice", false, FaultKind::InvalidTcgen05),
+        ("reaches_other_lanes", false, FaultKind::InvalidTcgen05),
+        ("leaves_its_columns", false, FaultKind::OutOfBounds),
+        ("does_not_wait_for_its_store", false, FaultKind::TmemInFlight),
+        ("adds_to_nothing", false, FaultKind::UninitialisedRead),
+        ("has_no_such_shape", false, FaultKind::InvalidTcgen05),
+        ("allocates_without_permit", false, FaultKind::InvalidTcgen05),
+        ("allocates_too_much", false, FaultKind::Deadlock),
+        ("allocates_an_odd_number", false, FaultKind::InvalidTcgen05),
+        ("ends_too_early", false, FaultKind::TmemInFlight),
+        ("has_no_fence_after", true, FaultKind::MissingTcgen05Fence),
+    ] {
+        let found = findings(&format!("{kernel}_"), strict, None);
+        let is_right = |(found, line): &(FaultKind, &str)| *found == kind && line.contains(kernel);
+        // Nothing waits for the copy either.
+        let others = found.iter().filter(|(other, _)| *other != kind && *other != FaultKind::UnawaitedCopy);
+        if !found.iter().any(is_right) || others.count() != 0 {
+            wrong.push(format!("{kernel}: {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let found = findings("pair_without_its_second", false, Some(2));
+    assert!(
+        found.iter().any(|(kind, line)| *kind == FaultKind::InvalidTcgen05 && line.contains("pair_without")),
+        "{found:?}"
+    );
 }

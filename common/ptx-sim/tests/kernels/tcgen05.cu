@@ -197,3 +197,106 @@ extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descript
     meet();
     if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 256;" ::"r"(d));
 }
+
+enum Mistake {
+    nothing_wrong, reads_too_early, never_commits, uses_registers_early, overwrites_its_tile, does_not_fence_the_proxy, leaks, frees_twice,
+    reaches_other_lanes, leaves_its_columns, does_not_wait_for_its_store, adds_to_nothing, has_no_such_shape, allocates_without_permit,
+    allocates_too_much, allocates_an_odd_number, has_no_fence_after, copies_onto_its_tile, ends_too_early
+};
+
+// A[128, 16] · B[64, 16]ᵀ, with A in tensor memory too, and one mistake at most.
+template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const u8 *b, u32 *out, u32 descriptor) {
+    Layout of_a = {128, 128, 0}, of_b = {64, 128, 0};
+    begin(&barrier);
+    u32 d, warp = threadIdx.x / 32 << 21;
+    __shared__ u32 place, more;
+    auto alloc = [](u32 *to, u32 columns) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(to)), "r"(columns) : "memory");
+    };
+    auto dealloc = [](u32 address, u32 columns) {
+        asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "r"(columns));
+    };
+    if (threadIdx.x < 32) {
+        if (M == allocates_an_odd_number) alloc(&more, 48); // allocates_an_odd_number
+        alloc(&place, M == allocates_too_much ? 512 : 128); // leaks
+        if (M == allocates_too_much) alloc(&more, 32); // allocates_too_much
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+        if (M == allocates_without_permit) alloc(&more, 32); // allocates_without_permit
+    }
+    fill(a_tile, a, of_a, 2, STEP);
+    fill(b_tile, b, of_b, 2, STEP);
+    if (M != does_not_fence_the_proxy) asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    d = place;
+    u32 of_lane = d + 64 + warp;
+    for (int i = 0; i < 8; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(of_lane + i), "r"(((const u32 *)a)[threadIdx.x * 8 + i]) : "memory");
+    if (M != does_not_wait_for_its_store) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (threadIdx.x == 0) {
+        u32 shape = M == has_no_such_shape ? descriptor & ~(31u << 24) | 6u << 24 : descriptor;
+        MULTIPLY("f16", d, describe(a_tile, of_a), describe(b_tile, of_b), shape, M == adds_to_nothing); // has_no_such_shape adds_to_nothing does_not_fence_the_proxy ends_too_early
+        asm volatile("{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}"
+                     ::"r"(d), "r"(d + 64), "l"(describe(b_tile, of_b)), "r"(descriptor) : "memory"); // does_not_wait_for_its_store
+        if (M != never_commits && M != ends_too_early) commit(&barrier);
+    }
+    if (M == overwrites_its_tile && threadIdx.x == 0) b_tile[0] = 0; // overwrites_its_tile
+    if (M == copies_onto_its_tile && threadIdx.x == 0)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
+                     ::"r"((u32)__cvta_generic_to_shared(b_tile)), "l"(b), "r"((u32)__cvta_generic_to_shared(&barrier)) : "memory"); // copies_onto_its_tile
+    if (M != ends_too_early) {
+        if (M != reads_too_early && M != has_no_fence_after) await(&barrier, 0); // never_commits
+        if (M == has_no_fence_after) asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(&barrier)) : "memory");
+        u32 word;
+        if (M == reaches_other_lanes) column(d + (warp ^ 1 << 21)); // reaches_other_lanes
+        if (M == leaves_its_columns) column(d + warp + 128); // leaves_its_columns
+        for (int i = 0; i < 64; ++i) {
+            asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(d + warp + i)); // reads_too_early has_no_fence_after
+            if (M == uses_registers_early) out[threadIdx.x * 64 + i] = word; // uses_registers_early
+            asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+            out[threadIdx.x * 64 + i] = word;
+        }
+    }
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x < 32 && M != leaks) {
+        dealloc(d, M == allocates_too_much ? 512 : 128);
+        if (M == frees_twice) dealloc(d, 128); // frees_twice
+    }
+}
+
+#define KERNEL(name) \
+    extern "C" __global__ void name##_(const u8 *a, const u8 *b, u32 *out, u32 descriptor) { mistaken<name>(a, b, out, descriptor); }
+KERNEL(nothing_wrong)
+KERNEL(reads_too_early)
+KERNEL(never_commits)
+KERNEL(uses_registers_early)
+KERNEL(overwrites_its_tile)
+KERNEL(does_not_fence_the_proxy)
+KERNEL(leaks)
+KERNEL(frees_twice)
+KERNEL(reaches_other_lanes)
+KERNEL(leaves_its_columns)
+KERNEL(does_not_wait_for_its_store)
+KERNEL(adds_to_nothing)
+KERNEL(has_no_such_shape)
+KERNEL(allocates_without_permit)
+KERNEL(allocates_too_much)
+KERNEL(allocates_an_odd_number)
+KERNEL(has_no_fence_after)
+KERNEL(copies_onto_its_tile)
+KERNEL(ends_too_early)
+
+// The second block of a pair has gone when the first asks for their product.
+extern "C" __global__ void pair_without_its_second(const u8 *, const u8 *, u32 *, u32 descriptor) {
+    Layout tile = {64, 128, 0};
+    __shared__ u32 place;
+    if (rank() == 1) return;
+    if (threadIdx.x < 32) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 128;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+    for (int i = 0; i < 1000; ++i) __nanosleep(100);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %1, %2, p;\n}"
+                     ::"r"(place), "l"(describe(a_tile, tile)), "r"(descriptor) : "memory"); // pair_without_its_second
+}

@@ -71,7 +71,7 @@ impl Cluster {
             if round.done {
                 for rank in 0..self.blocks.len() {
                     self.with_peers(rank, |block| {
-                        let finished = tcgen05::finish(block, launch, monitor);
+                        let finished = tcgen05::end(block, launch, monitor);
                         block.at_fault(launch, finished)?;
                         block.finish_transfers(launch, monitor)
                     })?;

@@ -17,9 +17,10 @@ use crate::exec::state::cluster::{self, Owner};
 use crate::exec::state::launch::Launch;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::Rows;
-use crate::exec::state::tensor_memory::{Multiply, OperandA, Task, TensorMemory, TensorWork};
+use crate::exec::state::tensor_memory::{Cells, Multiply, OperandA, Task, TensorMemory, TensorWork};
 use crate::exec::state::transfers::Issuer;
 use crate::exec::watch::monitor::Monitor;
+use crate::exec::watch::tmem_checks::TmemUse;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
@@ -118,8 +119,8 @@ pub(crate) fn allocate<M: Monitor>(
             invalid(group, message).note("PTX ISA, \"tcgen05.alloc\": later allocations of a block are no larger")
         );
     }
-    let Some(first) = memory.allocate(columns) else {
-        let held: u32 = memory.allocations().iter().map(|range| range.len() as u32).sum();
+    let Some(first) = memory.allocate(columns, (context.warp.number, context.pc)) else {
+        let held: u32 = memory.allocations().iter().map(|(range, _)| range.len() as u32).sum();
         let message =
             format!("tcgen05.alloc of {columns} columns waits for ever: the block itself holds {held} of {COLUMNS}");
         return Err(Problem::new(FaultKind::Deadlock, group, message));
@@ -161,7 +162,7 @@ pub(crate) fn relinquish<M: Monitor>(context: &mut Context<'_, '_, M>, group: u3
 /// Describes the allocations of a block.
 fn held(block: &Block) -> String {
     let ranges = block.tensor.as_ref().map_or(&[][..], |memory| memory.allocations());
-    let ranges: Vec<String> = ranges.iter().map(|range| format!("{} to {}", range.start, range.end - 1)).collect();
+    let ranges: Vec<String> = ranges.iter().map(|(range, _)| format!("{} to {}", range.start, range.end - 1)).collect();
     match ranges.len() {
         0 => "the block has allocated no columns".to_owned(),
         _ => format!("the block has allocated columns {}", ranges.join(", ")),
@@ -184,9 +185,10 @@ fn check_access<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     rows: Rows,
     access: &TmemAccess,
-    what: &str,
+    kind: TmemUse,
     group: u32,
 ) -> Checked<Cell> {
+    let what = if kind == TmemUse::Load { "tcgen05.ld of" } else { "tcgen05.st of" };
     whole(group)?;
     let mut cell = uniform_address(context, rows, &access.address)?;
     // The lanes of a pair of blocks are numbered through, and each block reaches its own (gau-nernst/learn-cuda, `matmul_v5.cu`).
@@ -202,7 +204,12 @@ fn check_access<M: Monitor>(
     }
     for start in [Some(0), access.form.apart()].into_iter().flatten() {
         let columns = cell.column + start..cell.column + start + access.form.columns();
-        check_columns(context.block, columns, what, group)?;
+        check_columns(context.block, columns.clone(), what, group)?;
+        let at = context.at();
+        if let Some(sanitiser) = context.monitor.sanitiser() {
+            let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
+            sanitiser.tmem_accessed(at, context.block, (context.warp.number, group), &cells, kind);
+        }
     }
     Ok(cell)
 }
@@ -215,15 +222,19 @@ pub(crate) fn load<M: Monitor>(
     access: &TmemAccess,
     group: u32,
 ) -> Checked<()> {
-    let first = check_access(context, rows, access, "tcgen05.ld of", group)?;
+    let first = check_access(context, rows, access, TmemUse::Load, group)?;
     let Some(memory) = &mut context.block.tensor else { return Ok(()) };
     let bits = access.form.bits();
     for (register, row) in access.rows.iter().enumerate() {
         let values = std::array::from_fn(|lane| {
-            let words = access.form.cells(register, lane).map(|cell| *memory.cell(moved(first, cell)));
+            let words = access.form.cells(register, lane).map(|cell| memory.get(moved(first, cell)));
             words.zip(0..).fold(0, |all, (word, part)| all | (word & (u32::MAX >> (32 - bits))) << (part * bits))
         });
         rows.set(*row, group, values);
+    }
+    let frame = [context.frame.predicates, context.frame.local];
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.tmem_loaded(context.block.number, context.warp.number, frame, &access.rows, context.pc);
     }
     context.block.charged += access.rows.len() as u64 / 4;
     Ok(())
@@ -237,13 +248,13 @@ pub(crate) fn store<M: Monitor>(
     access: &TmemAccess,
     group: u32,
 ) -> Checked<()> {
-    let first = check_access(context, rows, access, "tcgen05.st of", group)?;
+    let first = check_access(context, rows, access, TmemUse::Store, group)?;
     let Some(memory) = &mut context.block.tensor else { return Ok(()) };
     let bits = access.form.bits();
     for (register, row) in access.rows.iter().enumerate() {
         for (lane, value) in rows.get(*row).into_iter().enumerate() {
             for (part, cell) in (0..).zip(access.form.cells(register, lane)) {
-                *memory.cell(moved(first, cell)) = value >> (part * bits) & (u32::MAX >> (32 - bits));
+                memory.set(moved(first, cell), value >> (part * bits) & (u32::MAX >> (32 - bits)));
             }
         }
     }
@@ -269,6 +280,7 @@ pub(crate) fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, op: 
             Tcgen05Op::Multiply(product) => {
                 let multiply = multiplication(context, rows, op.pair, product, lane)?;
                 context.block.charged += multiply.product.cost();
+                check_product(context, &multiply, lane)?;
                 TensorWork::Multiply(Box::new(multiply))
             }
             Tcgen05Op::Commit(commit) => arrival(context, rows, commit, lane)?,
@@ -364,6 +376,34 @@ fn multiplication<M: Monitor>(
     Ok(Multiply { product, ranks, d, a, b, scale, disabled })
 }
 
+/// Reports the memory of a product to a sanitiser: its tiles in the block's own shared memory, and its cells.
+fn check_product<M: Monitor>(context: &mut Context<'_, '_, M>, multiply: &Multiply, lane: usize) -> Checked<()> {
+    let at = context.at();
+    let Context { launch, block, monitor, warp, pc, .. } = context;
+    let Some(sanitiser) = monitor.sanitiser() else { return Ok(()) };
+    let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
+    sanitiser.product_asked(launch, block, by, &multiply.shared_ranges());
+    let who = (warp.number, 1 << lane);
+    let d = multiply.d_cells();
+    sanitiser.tmem_accessed(at, block, who, &d, TmemUse::Product);
+    let mut read = vec![("D", d)];
+    if multiply.scale.is_none() || block.products_under_way().any(|(_, other)| other.d_cells().meets(&d)) {
+        read.clear();
+    }
+    if let Some(a) = multiply.a_cells() {
+        sanitiser.tmem_accessed(at, block, who, &a, TmemUse::Operand);
+        read.push(("A", a));
+    }
+    for (what, cells) in read {
+        let unwritten = block.tensor.as_ref().and_then(|memory| memory.first_unwritten(&cells));
+        if let Some(cell) = unwritten {
+            let message = format!("tcgen05.mma reads {what} in tensor memory that was never written, at {cell}");
+            sanitiser.report(at, *Problem::new(FaultKind::UninitialisedRead, 1 << lane, message));
+        }
+    }
+    Ok(())
+}
+
 /// The arrival that a lane asks for, checked.
 fn arrival<M: Monitor>(
     context: &mut Context<'_, '_, M>,
@@ -424,8 +464,16 @@ pub(crate) fn arrive_for<M: Monitor>(
     Ok(())
 }
 
+/// Called when a block has ended: does what is left.
+pub(crate) fn end<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -> Checked<()> {
+    if let Some(sanitiser) = monitor.sanitiser() {
+        sanitiser.tmem_left(launch, block);
+    }
+    finish(block, launch, monitor)
+}
+
 /// Does all the work that threads of the block have asked for.
-pub(crate) fn finish<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -> Checked<()> {
+fn finish<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -> Checked<()> {
     let tasks = block.tensor.as_mut().map(|memory| std::mem::take(&mut memory.tasks));
     tasks.into_iter().flatten().try_for_each(|task| perform(block, launch, monitor, task))
 }
@@ -434,11 +482,24 @@ fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, 
     match task.work {
         TensorWork::Multiply(multiply) => {
             self::multiply(block, &multiply);
+            if let Some(sanitiser) = monitor.sanitiser() {
+                for owner in multiply
+                    .ranks
+                    .iter()
+                    .filter_map(|rank| cluster::member(block, *rank).map(|owner| owner.number))
+                    .collect::<Vec<_>>()
+                {
+                    sanitiser.tmem_multiplied(owner, task.by, &multiply);
+                }
+            }
             Ok(())
         }
         TensorWork::Arrive { at, ranks } => {
             for rank in ranks {
                 let Some(target) = cluster::member(block, rank) else { continue };
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.tmem_arrives(launch, target, task.by, at);
+                }
                 if let Err(message) = mbarrier::arrive(target, at, 1, false, false) {
                     let Issuer { block, warp, lane, pc, .. } = task.by;
                     let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the arrival");
@@ -463,8 +524,8 @@ fn multiply(block: &mut Block, multiply: &Multiply) {
         let values = match a {
             OperandA::Shared(a) => product.read_a(*a, &chunks(owner)),
             OperandA::Tmem(a) => {
-                let memory = std::cell::RefCell::new(owner.tensor.get_or_insert_default());
-                product.gather_a(&|cell| *memory.borrow_mut().cell(moved(*a, cell)))
+                let memory = owner.tensor.get_or_insert_default();
+                product.gather_a(&|cell| memory.get(moved(*a, cell)))
             }
         };
         let memory = owner.tensor.get_or_insert_default();
@@ -474,11 +535,11 @@ fn multiply(block: &mut Block, multiply: &Multiply) {
             for part in &parts {
                 let columns = (part.len() / k) as u32;
                 let cells = || (first..first + columns).map(|column| moved(*d, product.cell(row, column)));
-                let before: Vec<u32> = cells().map(|cell| *memory.cell(cell)).collect();
+                let before: Vec<u32> = cells().map(|cell| memory.get(cell)).collect();
                 product.row(values, part, scale.map(|scale| (&before[..], scale)), &mut words);
                 for (cell, word) in cells().zip(&words) {
                     if disabled[(cell.lane / 32) as usize] >> (cell.lane % 32) & 1 == 0 {
-                        *memory.cell(cell) = *word;
+                        memory.set(cell, *word);
                     }
                 }
                 first += columns;

@@ -435,7 +435,7 @@ impl Sanitiser {
     /// Looks for copies under way that the new one conflicts with.
     fn look_for_other_transfers(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
         let to_shared = matches!(transfer.completes, Completes::Barrier { .. });
-        if to_shared && block.wgmmas.are_to_read() {
+        if to_shared && block.has_tiles_to_read() {
             self.look_for_products(at, block, transfer);
         }
         let other = block.transfers.iter().find_map(|other| {
