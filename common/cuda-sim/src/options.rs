@@ -109,11 +109,11 @@ impl std::str::FromStr for Compute {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refused = || format!("expected a compute capability from 7.5 to 9.0, such as 8.0, got `{text}`");
+        let refused = || format!("expected a compute capability from 7.5 to 10.0, such as 8.0, got `{text}`");
         let (major, minor) = text.split_once('.').ok_or_else(refused)?;
         let (major, minor) = (major.parse().map_err(|_| refused())?, minor.parse().map_err(|_| refused())?);
         match (major, minor) {
-            (7, 5) | (8, 0 | 6 | 7 | 9) | (9, 0) => Ok(Self { major, minor }),
+            (7, 5) | (8, 0 | 6 | 7 | 9) | (9 | 10, 0) => Ok(Self { major, minor }),
             _ => Err(refused()),
         }
     }
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn other_compute_capabilities_are_refused_in_a_sentence() {
-        for text in ["7.0", "10.0", "8", "8.x"] {
-            assert!(text.parse::<Compute>().unwrap_err().contains("from 7.5 to 9.0"), "{text}");
+        for text in ["7.0", "11.0", "8", "8.x"] {
+            assert!(text.parse::<Compute>().unwrap_err().contains("from 7.5 to 10.0"), "{text}");
         }
     }
 }

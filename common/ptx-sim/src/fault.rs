@@ -42,6 +42,12 @@ pub enum FaultKind {
     InvalidMetadata,
     /// `wgmma` that the four warps of a warpgroup do not execute alike, or with an invalid descriptor.
     InvalidWgmma,
+    /// `tcgen05` with an invalid descriptor, or with tensor memory that the warp or block may not reach or allocate so.
+    InvalidTcgen05,
+    /// Tensor memory is used before the wait for a `tcgen05` that has it.
+    TmemInFlight,
+    /// Tensor memory is handed from one warp to another without a `tcgen05.fence`.
+    MissingTcgen05Fence,
     /// A register of a `wgmma.mma_async` is read or written before the product has been waited for.
     RegisterInFlight,
     /// Shared memory is written that a `wgmma.mma_async` in flight reads.
@@ -100,6 +106,9 @@ impl FaultKind {
             Self::InvalidHandle => "invalid-handle",
             Self::InvalidMetadata => "invalid-metadata",
             Self::InvalidWgmma => "invalid-wgmma",
+            Self::InvalidTcgen05 => "invalid-tcgen05",
+            Self::TmemInFlight => "tmem-in-flight",
+            Self::MissingTcgen05Fence => "missing-tcgen05-fence",
             Self::RegisterInFlight => "register-in-flight",
             Self::TileInFlight => "tile-in-flight",
             Self::MissingWgmmaFence => "missing-wgmma-fence",
@@ -170,6 +179,18 @@ impl FaultKind {
             Self::InvalidWgmma => {
                 "a warpgroup is four warps, the first of which has a number that 4 divides: all 128 threads execute each `wgmma` \
                  together, with the same descriptors and scales"
+            }
+            Self::InvalidTcgen05 => {
+                "one whole warp allocates a power of two of columns and frees them; warp w of a block reaches lanes 32 (w % 4) to \
+                 32 (w % 4) + 31; the instruction descriptor has the shape and types of the product"
+            }
+            Self::TmemInFlight => {
+                "a product is there when an mbarrier that `tcgen05.commit` arrives at has been waited for, a store after \
+                 `tcgen05.wait::st`, a load after `tcgen05.wait::ld`"
+            }
+            Self::MissingTcgen05Fence => {
+                "put `tcgen05.fence::before_thread_sync` before the barrier of one thread and `tcgen05.fence::after_thread_sync` after \
+                 that of the other"
             }
             Self::RegisterInFlight => {
                 "put `wgmma.commit_group` and `wgmma.wait_group` between the product and other uses of its registers; the accumulators \

@@ -20,7 +20,13 @@ const REFUSED: &[&str] = &[
     "shfl.down.b32 %r1, %r2, 1, 31;",
     "vote.ballot.b32 %r1, %p1;",
     "add.rn.f32.f16 %f1, %h1, %f2;",
-    "tcgen05.fence::before_thread_sync;",
+    "tcgen05.cp.cta_group::1.128x256b [%r1], %rd1;",
+    "tcgen05.shift.cta_group::1.down [%r1];",
+    "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r1, %r2}, %r3, [%r4];",
+    "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;",
+    "tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r2], %r3, %p1;",
+    "tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r3, %p1;",
+    "clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128 [%r1], [%r2];",
 ];
 
 /// The mnemonics that run, in at least one form, by name.
@@ -41,8 +47,9 @@ pub fn refused_forms() -> Vec<Unsupported> {
 fn refusal(form: &str) -> Option<Unsupported> {
     let (directive, instruction) = if form.starts_with('.') { (form, "") } else { ("", form) };
     let registers = ".reg .pred %p<3>; .reg .b16 %h<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<5>;";
+    let target = if instruction.starts_with("tcgen05") { "sm_100a" } else { "sm_90a" };
     let source = format!(
-        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {directive}\n{{ {registers}\n{instruction}\nret; }}"
+        ".version 9.0\n.target {target}\n.address_size 64\n.visible .entry k() {directive}\n{{ {registers}\n{instruction}\nret; }}"
     );
     let module = Module::from_ptx(&source, "support.ptx").ok()?;
     module.kernels().next()?.unsupported.first().cloned()

@@ -16,6 +16,8 @@ pub(crate) struct Bulk {
     pub shape: BulkShape,
     /// The mbarrier that a copy to shared memory completes on.
     pub barrier: Option<Address>,
+    /// `.cta_group::2`: the mbarrier may be the other block's of a pair.
+    pub pair: bool,
     /// Row of the mask of blocks that get a copy to shared memory.
     pub multicast: Option<R>,
     /// Operation that combines arriving elements with those in memory.

@@ -7,6 +7,7 @@ use super::control::{Barrier, BrxIdx, Call, Stack};
 use super::facts::{Facts, note_operand, operand, operations};
 use super::mbarrier::Mbarrier;
 use super::space::MemSpace;
+use super::tcgen05::Tcgen05;
 use super::texture::{ObjectQuery, SurfaceOp, TextureOp};
 use super::together::Together;
 use super::work::{Class, Work};
@@ -178,12 +179,19 @@ operations! {
             CopyMap(copy: Box<CopyMap>) => CopyMap::note;
         }
 
+        acts Tensor {
+            /// `tcgen05`, of one thread.
+            Tcgen05(op: Box<Tcgen05>) => Tcgen05::note;
+        }
+
         acts Barrier {
             Barrier(barrier: Box<Barrier>) => Barrier::note;
             Mbarrier(mbarrier: Box<Mbarrier>) => Mbarrier::note;
             Fence { scope: is(Scope) };
             /// `fence.proxy.async`: orders ordinary accesses and those of bulk copies.
             ProxyFence;
+            /// `tcgen05.fence`: `after`: later work on tensor memory comes after what the thread has waited for.
+            TmemFence { after: is(bool) };
             /// `barrier.cluster.arrive`; `releases`: waiting threads learn of the thread's earlier work.
             ClusterArrive { releases: is(bool) };
             /// `barrier.cluster.wait`
@@ -227,6 +235,15 @@ operations! {
 }
 
 impl Op {
+    /// Whether it is for a pair of blocks (`.cta_group::2`).
+    pub(crate) fn is_for_pairs(&self) -> bool {
+        match self {
+            Self::Tcgen05(op) => op.pair,
+            Self::Bulk(bulk) => bulk.pair,
+            _ => false,
+        }
+    }
+
     /// Facts of the operation.
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts::new();

@@ -138,6 +138,8 @@ pub(crate) struct Global {
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub code: Vec<Inst>,
+    /// Whether some instruction is for pairs of blocks (`.cta_group::2`).
+    pub pairs: bool,
     /// PTX line and `.loc` of each instruction.
     pub places: Vec<CodePlace>,
     pub functions: Vec<Function>,

@@ -30,8 +30,8 @@ pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000;
 /// Distance between the addresses of functions: more than one, so that an offset to a function is not the next function.
 pub(crate) const FUNCTION_BYTES: u64 = 1 << 16;
 
-/// Shared memory of a cluster: from this bit on an address in the shared window, or a 32-bit one, has the block's rank + 1; in
-/// the block's own shared memory it has 0, so that an address of `shared::cta` is one of `shared::cluster` too.
+/// Shared memory of a cluster: from this bit on an address in the shared window, or a 32-bit one, says which block's it is
+/// (see `exec::state::cluster`).
 pub(crate) const CLUSTER_RANK: u32 = 24;
 
 /// Bytes of each window.

@@ -3,6 +3,7 @@
 use super::access::Address;
 use super::facts::{Facts, note_operand, operand, operations};
 use super::op::{P, R};
+use super::tcgen05::{TmemAccess, TmemAlloc};
 use super::work::{Class, Work};
 use crate::matrix::{Mma, Wgmma, WmmaAccess};
 use crate::scalar::{LaneFn, Mode};
@@ -95,6 +96,12 @@ operations! {
             WmmaStore(memory: Box<WmmaMemory>) => WmmaMemory::note_store;
             LdMatrix(moves: Box<MatrixMove>) => MatrixMove::note_load;
             StMatrix(moves: Box<MatrixMove>) => MatrixMove::note_store;
+            TmemAlloc(alloc: Box<TmemAlloc>) => TmemAlloc::note;
+            TmemFree { address: read, columns: read, pair: is(bool) };
+            /// `tcgen05.relinquish_alloc_permit`
+            TmemRelinquish { pair: is(bool) };
+            TmemLoad(access: Box<TmemAccess>) => TmemAccess::note_load;
+            TmemStore(access: Box<TmemAccess>) => TmemAccess::note_store;
         }
 
         acts Barrier {
@@ -106,6 +113,8 @@ operations! {
             WgmmaCommit;
             /// `wgmma.wait_group`: all but the latest `n` groups.
             WgmmaWait { n: is(u8) };
+            /// `tcgen05.wait`: for the warp's stores, or its loads.
+            TmemWait { stores: is(bool) };
         }
     }
 }

@@ -231,6 +231,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 }
                 _ => {}
             }
+            program.pairs |= inst.op.is_for_pairs();
             program.code.push(inst);
             program.places.push(place);
         }

@@ -1,7 +1,8 @@
 //! The warp-level matrix instructions as pure functions over register lanes: `mma.sync`, `mma.sp`, `wmma.{load, mma, store}`,
 //! `ldmatrix` and `stmatrix` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). No memory and no executor here:
 //! [`WmmaAccess`] gives the location of an element in memory, [`Mma`] computes, [`distribute`] and [`collect`] are `ldmatrix`
-//! and `stmatrix` without their addresses. [`Wgmma`] is a warp's part of a product of its warpgroup (see `wgmma`).
+//! and `stmatrix` without their addresses. [`Wgmma`] is a warp's part of a product of its warpgroup (see `wgmma`), and
+//! [`tcgen05::Product`] one of a block or two.
 //!
 //! # Fragments
 //! A warp holds a matrix together; one lane's part of it is its *fragment*. Nearly every fragment consists of blocks of
@@ -53,12 +54,15 @@ mod modifiers;
 mod number;
 mod product;
 mod sparse;
+pub(crate) mod tcgen05;
 #[cfg(test)]
 mod tests;
+mod tile;
 mod wgmma;
 
 pub(crate) use access::{WmmaAccess, collect, distribute, transposed};
 pub(crate) use layout::Lanes;
 pub(crate) use product::Mma;
 pub(crate) use sparse::InvalidMetadata;
-pub(crate) use wgmma::{Dense, Descriptor, Register, Wgmma};
+pub(crate) use tile::Descriptor;
+pub(crate) use wgmma::{Dense, Register, Wgmma};

@@ -21,6 +21,7 @@ mod refusals;
 mod registers;
 mod runtime;
 mod sanitise;
+mod tcgen05;
 mod textures;
 mod threads;
 mod trace;

@@ -40,8 +40,8 @@ fn a_kernel_is_refused_for_what_it_has_itself() {
         reasons("tiles"),
         [
             one(".newdirective", 1, "the directive .newdirective"),
-            one("tcgen05.cp.cta_group::1.128x256b", 2, "the instruction tcgen05"),
-            one("tcgen05.fence::before_thread_sync", 1, "the instruction tcgen05"),
+            one("multimem.cp.sync", 2, "the instruction multimem"),
+            one("multimem.fence", 1, "the instruction multimem"),
             one("multimem.red.relaxed.sys.global.add.u32", 1, "the instruction multimem"),
         ]
     );

@@ -2,7 +2,7 @@
 
 use super::check::Checked;
 use super::context::Context;
-use crate::exec::state::cluster::code_of;
+use crate::exec::state::cluster::{code_of, code_of_rank};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::Rows;
 use crate::exec::watch::monitor::Monitor;
@@ -312,7 +312,8 @@ pub(crate) fn map_shared<M: Monitor>(
         let address = rows.lane_of(a, wide, lane);
         let rank = rows.lane(rank, lane);
         // The block's own addresses stay as they are.
-        let code = if rank == context.block.rank { 0 } else { u64::from(rank) + 1 };
+        let own = context.block.own_code;
+        let code = if rank == context.block.rank { own } else { code_of_rank(context.launch, rank) };
         rows.set_lane_of(d, wide, lane, address ^ (code_of(address) ^ code) << CLUSTER_RANK);
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::mbarrier;
 use super::tensor::read_map;
 use super::transfers::read_block;
 use crate::exec::state::address::addresses;
-use crate::exec::state::cluster::{Owner, offset_of};
+use crate::exec::state::cluster::{Owner, code_of_rank, offset_of};
 use crate::exec::state::copies::Source;
 use crate::exec::state::place::{Kind, Reach};
 use crate::exec::state::problem::Problem;
@@ -74,7 +74,9 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 return Ok(());
             }
             let far = match bulk.route {
-                Route::SharedToShared => Far::Shared(near(context, lane, ends.other, bytes, GRAIN, Kind::Read)?),
+                Route::SharedToShared => {
+                    Far::Shared(near(context, lane, offset_of(ends.other), bytes, GRAIN, Kind::Read)?)
+                }
                 Route::SharedToGlobal => linear(context, lane, ends.other, bytes, Kind::Write)?,
                 Route::GlobalToShared | Route::Prefetch => linear(context, lane, ends.other, bytes, Kind::Read)?,
             };
@@ -136,7 +138,7 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     let by = Issuer { block, number, warp: context.warp.number, lane, pc: context.pc };
     context.block.charged += bytes / BYTES_AN_INSTRUCTION;
     let Some(barrier) = ends.barrier else {
-        let at = near(context, lane, ends.shared, bytes, align, Kind::Read)?;
+        let at = near(context, lane, offset_of(ends.shared), bytes, align, Kind::Read)?;
         let completes = Completes::Group(context.warp.copies.bulk_committed[lane]);
         let transfer = Transfer::new(by, [at, bytes], far, completes, reduction);
         if let Some(sanitiser) = context.monitor.sanitiser() {
@@ -152,8 +154,11 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     let at = near(context, lane, offset_of(ends.shared), bytes, align, Kind::Write)?;
     let barrier_at = near(context, lane, offset_of(barrier), 8, 8, Kind::Atomic)?;
     let owner = live_rank(context, lane, ends.shared)?;
+    let own = context.block.rank;
+    let of = live_rank(context, lane, barrier)?;
+    let is_pair = of.unwrap_or(own) ^ 1 == owner.unwrap_or(own);
     let targets = match bulk.multicast {
-        None if live_rank(context, lane, barrier)? != owner => {
+        None if of != owner && !(bulk.pair && is_pair) => {
             let message = "bulk copy to one block of the cluster that completes on the mbarrier of another";
             return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).at(barrier));
         }
@@ -162,7 +167,10 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     };
     for target in targets {
         // The source of a copy to another block is read at once: that is one of the orders that PTX allows.
-        let mut transfer = Transfer::new(by, [at, bytes], far.clone(), Completes::Barrier(barrier_at), reduction);
+        // Each block of a multicast has an mbarrier of its own.
+        let of = if bulk.multicast.is_some() { target } else { of };
+        let completes = Completes::Barrier { of: of.unwrap_or(own), at: barrier_at };
+        let mut transfer = Transfer::new(by, [at, bytes], far.clone(), completes, reduction);
         if let (Far::Shared(from), Some(_)) = (&far, target) {
             let mut held = vec![0; bytes as usize];
             read_block(context.block, *from, &mut held);
@@ -171,14 +179,15 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 transfer.undefined = sanitiser.undefined_source(context.launch, context.block, &transfer, Some(*from));
             }
         }
-        let object = match target {
+        let object = match of {
             None => &mut *context.block,
             Some(rank) => &mut context.block.peers[rank as usize],
         };
         mbarrier::check(object, lane, barrier_at)?;
         // The copy's own access to the object: the thread has to know that it is there.
         let mut objects = [0; 32];
-        objects[lane] = barrier_at | target.map_or(0, |rank| u64::from(rank) + 1) << CLUSTER_RANK;
+        let code = of.map_or(context.block.own_code, |rank| code_of_rank(context.launch, rank));
+        objects[lane] = barrier_at | code << CLUSTER_RANK;
         let reach = Reach { order: Order::Relaxed, blind: true, ..Reach::new(Kind::Atomic, 8) };
         for_parts(context, MemSpace::Cluster, &objects, 1 << lane, reach, |_, _| {})?;
         let Context { block, monitor, launch, .. } = context;
@@ -218,10 +227,7 @@ fn targets<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, mask: u32)
         return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message));
     }
     lanes(mask)
-        .map(|rank| {
-            let code = if rank as u32 == context.block.rank { 0 } else { rank as u64 + 1 };
-            live_rank(context, lane, code << CLUSTER_RANK)
-        })
+        .map(|rank| live_rank(context, lane, code_of_rank(context.launch, rank as u32) << CLUSTER_RANK))
         .collect()
 }
 

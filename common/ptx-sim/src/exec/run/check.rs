@@ -54,10 +54,12 @@ pub(crate) fn for_parts<'l, M: Monitor>(
             (rest, 0)
         };
         let mut owner = Some(Owner::Own);
-        if space == MemSpace::Cluster || space == MemSpace::Generic && space_here == MemSpace::Shared {
+        let has_code = space == MemSpace::Cluster
+            || space_here == MemSpace::Shared && (space == MemSpace::Generic || context.block.own_code != 0);
+        if has_code {
             let code = |lane: usize| addresses[lane].wrapping_sub(window) >> CLUSTER_RANK;
             let here = code(first);
-            if here != 0 {
+            if here != 0 || context.block.own_code != 0 {
                 lanes_here &= mask_of(|lane| code(lane) == here);
                 owner = Owner::of(context.block, here);
                 window += here << CLUSTER_RANK;

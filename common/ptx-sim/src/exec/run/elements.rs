@@ -16,6 +16,16 @@ pub(crate) fn shared_bytes(block: &mut Block) -> *mut u8 {
 
 /// The shared memory of a place, in the running block or in one of its cluster.
 #[inline(always)]
+/// Reads 16 bytes of the block's shared memory at an address that has been checked.
+pub(crate) fn chunks(block: &mut Block) -> impl Fn(u64) -> u128 + '_ {
+    let (memory, bytes) = (shared_bytes(block), block.shared_bytes);
+    move |address| {
+        assert!(address.is_multiple_of(16) && address + 16 <= bytes, "the tile was checked");
+        // SAFETY: inside the block's shared memory, which is aligned to 16, and borrowed.
+        u128::from_le(unsafe { *memory.add(address as usize).cast::<u128>() })
+    }
+}
+
 fn memory_of(block: &mut Block, place: Place<'_>) -> *mut u8 {
     match place {
         Place::Peer(rank) => shared_bytes(&mut block.peers[rank as usize]),

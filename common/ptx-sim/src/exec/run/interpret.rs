@@ -14,6 +14,7 @@ use super::context::{Context, Fail, Step, Stop};
 use super::control::{arrive, cluster_arrive, cluster_wait, enter, leave, leave_behind, part};
 use super::load_store::{load, store};
 use super::mbarrier;
+use super::tcgen05;
 use super::tensor;
 use super::texture;
 use super::together::{self, Wanted};
@@ -391,6 +392,13 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     Err(problem) => break Err(problem),
                 }
             }
+            Op::Tcgen05(op) => {
+                warp.busy = true;
+                if let Err(problem) = tcgen05::ask(&mut context!(), rows, op, active) {
+                    break Err(problem);
+                }
+            }
+            Op::TmemFence { .. } => {}
             Op::ReplaceMap(op) => {
                 warp.busy = true;
                 if let Err(problem) = tensor::replace(&mut context!(), rows, op, active) {

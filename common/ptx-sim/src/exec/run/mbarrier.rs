@@ -9,6 +9,7 @@ use super::async_copy::make_copies;
 use super::check::{Checked, for_parts};
 use super::context::Context;
 use super::elements::{read_shared, shared_bytes, write_shared};
+use super::tcgen05;
 use crate::exec::state::address::{addresses, space_of};
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::{self, Cluster};
@@ -53,13 +54,13 @@ fn reach<M: Monitor>(
 ) -> Checked<bool> {
     let space = mbarrier.address.space;
     let address = addresses[lane];
-    let is_own = |address: u64| cluster::code_of(address) == 0;
+    let is_own = cluster::code_of(address) == context.block.own_code;
     let anywhere = matches!(mbarrier.op, MbarrierOp::Arrive { d: None, .. } | MbarrierOp::Transactions { .. });
     if !matches!(space, MemSpace::Shared | MemSpace::Cluster) && space_of(address) != MemSpace::Shared {
         context.report(invalid(lane, address, "an mbarrier has to be in shared memory".to_owned()))?;
         return Ok(false);
     }
-    if !anywhere && !is_own(address) {
+    if !anywhere && !is_own {
         let message = "an mbarrier of another block takes arrivals without a state, and transactions".to_owned();
         context.report(invalid(lane, address, message))?;
         return Ok(false);
@@ -147,13 +148,16 @@ pub(crate) fn mbarrier<M: Monitor>(
                     MbarrierPhase::State(row) => rows.lane_of(row, true, lane) >> 61 & 1 == 1,
                     MbarrierPhase::Parity(row) => rows.lane(row, lane) & 1 == 1,
                 };
-                let in_shared = in_shared && cluster::code_of(addresses[lane]) == 0;
+                let in_shared = in_shared && cluster::code_of(addresses[lane]) == context.block.own_code;
                 let inside = in_shared && at.is_multiple_of(8) && at + 8 <= context.block.shared_bytes;
                 if in_shared {
                     look_at_all(context, mask)?;
                     arrive_when_copied(context, at)?;
                 }
                 if inside {
+                    let is_over =
+                        |block: &mut Block| State::decode(load(block, at)).is_none_or(|state| state.phase != phase);
+                    tcgen05::arrive_for(context.block, context.launch, context.monitor, at, is_over)?;
                     let needs_none = |block: &mut Block| {
                         let state = State::decode(load(block, at));
                         state.is_none_or(|state| state.phase != phase || state.missing != 0)
@@ -221,7 +225,7 @@ pub(crate) fn mbarrier<M: Monitor>(
 const NOT_ONE: &str = "there is no mbarrier here: none was initialised, or it has been invalidated";
 
 /// Adds `count` arrivals to the object; the error says why they are not possible.
-fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
+pub(crate) fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
     let Some(mut state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
     if count == 0 || count > state.missing {
         let arrivals = if count == 1 { "1 arrival" } else { &format!("{count} arrivals") };

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::mbarrier::starved;
 use super::stuck::{Ledger, Next, asks_in_vain};
+use super::tcgen05;
 use super::turn;
 use crate::exec::state::barrier::{BARRIERS, BarrierState};
 use crate::exec::state::block::Block;
@@ -69,7 +70,11 @@ impl Cluster {
             }
             if round.done {
                 for rank in 0..self.blocks.len() {
-                    self.with_peers(rank, |block| block.finish_transfers(launch, monitor))?;
+                    self.with_peers(rank, |block| {
+                        let finished = tcgen05::end(block, launch, monitor);
+                        block.at_fault(launch, finished)?;
+                        block.finish_transfers(launch, monitor)
+                    })?;
                 }
                 return Ok(Outcome::Done);
             }

@@ -2,6 +2,7 @@
 
 use super::context::{Context, Step};
 use super::matrix::{ldmatrix, multiply, stmatrix, wmma_load, wmma_store};
+use super::tcgen05;
 use super::wgmma;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::rows::{Rows, Shape};
@@ -315,6 +316,12 @@ fn execute_group<M: Monitor>(
         TogetherOp::WgmmaFence => wgmma::whole(context, group)?,
         TogetherOp::Wgmma(op) => wgmma::issue(context, rows, op, group)?,
         TogetherOp::WgmmaCommit => wgmma::commit(context, group)?,
+        TogetherOp::TmemAlloc(alloc) => tcgen05::allocate(context, rows, alloc, group)?,
+        TogetherOp::TmemFree { address, columns, .. } => tcgen05::free(context, rows, [*address, *columns], group)?,
+        TogetherOp::TmemRelinquish { .. } => tcgen05::relinquish(context, group)?,
+        TogetherOp::TmemLoad(access) => tcgen05::load(context, rows, access, group)?,
+        TogetherOp::TmemStore(access) => tcgen05::store(context, rows, access, group)?,
+        TogetherOp::TmemWait { .. } => tcgen05::wait(group)?,
         TogetherOp::WgmmaWait { n } => return wgmma::wait(context, *n, group),
     }
     Ok(Step::Done)

@@ -134,6 +134,13 @@ impl Block {
         let count = self.transfers.count;
         self.transfers.count += 1;
         transfer.turns = launch.asynchrony.turns(self.number, count);
+        if let Completes::Barrier { of, .. } = transfer.completes
+            && of != self.rank
+        {
+            // Only the other block, when it waits, can be told.
+            transfer.turns = None;
+            self.transfers.tells_others = true;
+        }
         if transfer.turns == Some(0) {
             return self.make_transfer(launch, monitor, transfer);
         }
@@ -162,17 +169,14 @@ impl Block {
     ) -> Checked<()> {
         self.charged += transfer.bytes / BYTES_AN_INSTRUCTION + 1;
         match transfer.completes {
-            Completes::Barrier(barrier) => {
+            Completes::Barrier { of, at } => {
                 let bytes = transfer.read_far(self, launch);
                 transfer.write_near(self, &bytes);
                 if let Some(sanitiser) = monitor.sanitiser() {
                     sanitiser.transferred(launch, self, &mut transfer);
                 }
-                if let Err(message) = complete(self, barrier, transfer.bytes) {
-                    let Issuer { block, warp, lane, pc, .. } = transfer.by;
-                    let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the copy");
-                    let problem = invalid(lane, barrier, message).note(place);
-                    return report(launch, monitor, transfer.by, problem);
+                if of == self.rank {
+                    return self.complete(launch, monitor, at, (transfer.by, transfer.bytes));
                 }
             }
             Completes::Group(_) => {
@@ -189,6 +193,20 @@ impl Block {
             }
         }
         Ok(())
+    }
+
+    /// Completes a transfer's bytes on an mbarrier of the block.
+    fn complete<M: Monitor>(
+        &mut self,
+        launch: &Launch<'_>,
+        monitor: &mut M,
+        barrier: u64,
+        (by, bytes): (Issuer, u64),
+    ) -> Checked<()> {
+        let Err(message) = complete(self, barrier, bytes) else { return Ok(()) };
+        let Issuer { block, warp, lane, pc, .. } = by;
+        let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the copy");
+        report(launch, monitor, by, invalid(lane, barrier, message).note(place))
     }
 
     /// Makes the transfers that `is_due`, in their order.
@@ -215,13 +233,27 @@ impl Block {
         at: u64,
         is_over: impl Fn(&mut Self) -> bool,
     ) -> Checked<()> {
-        let is_its = |transfer: &Transfer| transfer.completes == Completes::Barrier(at);
+        let its = Completes::Barrier { of: self.rank, at };
+        let is_its = |transfer: &Transfer| transfer.completes == its;
         while let Some(first) = self.transfers.under_way.iter().position(is_its)
             && !is_over(self)
         {
             let transfer = self.transfers.under_way.remove(first);
             self.let_go(&transfer);
             self.make_transfer(launch, monitor, transfer)?;
+        }
+        for rank in 0..self.peers.len() {
+            while self.peers[rank].transfers.tells_others
+                && let Some(first) = self.peers[rank].transfers.under_way.iter().position(is_its)
+                && !is_over(self)
+            {
+                let peer = &mut self.peers[rank];
+                let transfer = peer.transfers.under_way.remove(first);
+                peer.let_go(&transfer);
+                let told = (transfer.by, transfer.bytes);
+                peer.make_transfer(launch, monitor, transfer)?;
+                self.complete(launch, monitor, at, told)?;
+            }
         }
         Ok(())
     }
@@ -297,7 +329,7 @@ impl Block {
     }
 
     /// A problem outside the instruction that is being executed.
-    fn at_fault(&self, launch: &Launch<'_>, made: Checked<()>) -> Result<(), Box<Fault>> {
+    pub(crate) fn at_fault(&self, launch: &Launch<'_>, made: Checked<()>) -> Result<(), Box<Fault>> {
         made.map_err(|problem| {
             let first = launch.program.functions[launch.kernel.function as usize].start as usize;
             Box::new(launch.fault(*problem, first, self.index, 0))
@@ -306,7 +338,12 @@ impl Block {
 }
 
 /// Hands a problem of a transfer to the sanitiser, which goes on; without a sanitiser it is an error.
-fn report<M: Monitor>(launch: &Launch<'_>, monitor: &mut M, by: Issuer, problem: Box<Problem>) -> Checked<()> {
+pub(crate) fn report<M: Monitor>(
+    launch: &Launch<'_>,
+    monitor: &mut M,
+    by: Issuer,
+    problem: Box<Problem>,
+) -> Checked<()> {
     let Issuer { block, warp, pc, .. } = by;
     match monitor.sanitiser() {
         Some(sanitiser) => {

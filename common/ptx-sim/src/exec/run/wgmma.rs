@@ -11,7 +11,7 @@
 //! loop begins anew. [`copied`] makes the other register one more name of the result.
 
 use super::context::{Context, Fail, Step};
-use super::elements::shared_bytes;
+use super::elements::chunks;
 use crate::exec::state::asynchrony::Asynchrony;
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::Launch;
@@ -22,6 +22,7 @@ use crate::exec::state::scene::Scene;
 use crate::exec::state::transfers::Issuer;
 use crate::exec::state::warp::{Frame, State, Warp};
 use crate::exec::watch::monitor::Monitor;
+use crate::exec::watch::wgmma_checks::PRODUCT_NAME;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::mask_of;
@@ -190,7 +191,7 @@ pub(crate) fn issue<M: Monitor>(
             {
                 let Some(descriptor) = descriptor else { continue };
                 if let Some((address, place)) = tile.outside(descriptor, shared_bytes) {
-                    return Err(outside(what, descriptor, (address, place), shared_bytes));
+                    return Err(outside(PRODUCT_NAME, what, descriptor, (address, place), shared_bytes));
                 }
             }
             let frames = [frame; WARPS as usize];
@@ -236,10 +237,16 @@ fn unlike(theirs: Operands, ours: Operands, warp: u32) -> Box<Problem> {
 
 /// The problem of a tile that leaves shared memory.
 #[cold]
-fn outside(what: &str, descriptor: Descriptor, (address, place): (u64, [usize; 2]), bytes: u64) -> Box<Problem> {
+pub(crate) fn outside(
+    product: &str,
+    what: &str,
+    descriptor: Descriptor,
+    (address, place): (u64, [usize; 2]),
+    bytes: u64,
+) -> Box<Problem> {
     let [at, k] = place;
     let axis = if what == "A" { "row" } else { "column" };
-    let message = format!("wgmma.mma_async reads {what} outside shared memory: {axis} {at}, k = {k}");
+    let message = format!("{product} reads {what} outside shared memory: {axis} {at}, k = {k}");
     Problem::new(FaultKind::OutOfBounds, u32::MAX, message)
         .at(address)
         .note(format!("offset {address:#x}; the block has {bytes} bytes of shared memory"))
@@ -330,15 +337,11 @@ fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Produc
     if product.tiles.is_some() {
         return;
     }
-    let (memory, bytes) = (shared_bytes(context.block), context.block.shared_bytes);
-    let read = |address: u64| -> u128 {
-        assert!(address.is_multiple_of(16) && address + 16 <= bytes, "`issue` checked the tile");
-        // SAFETY: inside the block's shared memory, which is aligned to 16.
-        u128::from_le(unsafe { *memory.add(address as usize).cast::<u128>() })
-    };
+    let read = chunks(context.block);
     let a = product.a.map(|descriptor| op.wgmma.read_a(descriptor, op.mn_major[0], &read));
-    context.block.wgmmas.unread -= 1;
     product.tiles = Some((a, op.wgmma.read_b(product.b, op.mn_major[1], &read)));
+    drop(read);
+    context.block.wgmmas.unread -= 1;
     let Context { monitor, launch, block, warp, .. } = context;
     if let Some(sanitiser) = monitor.sanitiser() {
         let ranges = product.reach.iter().flat_map(Reach::all).flatten().copied();

@@ -1,11 +1,13 @@
 //! A block that is being run.
 
 use super::barrier::{BARRIERS, BarrierState};
+use super::cluster;
 use super::copies::AsyncArrival;
 use super::launch::{BlockIndex, Counts, Launch};
 use super::products::Wgmmas;
 use super::registers::Pool;
 use super::shadow::BlockShadow;
+use super::tensor_memory::TensorMemory;
 use super::transfers::Transfers;
 use super::warp::Warp;
 
@@ -17,6 +19,9 @@ pub(crate) struct Block {
     /// Number of its cluster, and its rank there.
     pub cluster: u64,
     pub rank: u32,
+    /// Codes of the addresses of its own shared memory, and of that of the cluster's first block, see [`cluster`].
+    pub(crate) own_code: u64,
+    pub(crate) first_code: u64,
     /// The blocks of its cluster by rank, while it runs, with an empty block in its own place. Empty for a cluster of one
     /// block.
     pub peers: Vec<Block>,
@@ -35,6 +40,8 @@ pub(crate) struct Block {
     pub(crate) accounted: u64,
     /// Products of its warpgroups.
     pub(crate) wgmmas: Wgmmas,
+    /// Tensor memory, once some was allocated.
+    pub(crate) tensor: Option<Box<TensorMemory>>,
     /// Threads that have not exited.
     pub live: u32,
     /// Set if a thread exited or came to a barrier since the last check for completion.
@@ -61,6 +68,8 @@ impl Block {
         self.number = number;
         self.index = launch.block_index(number);
         self.rank = launch.rank(self.index.at);
+        self.own_code = cluster::own_code(launch, self.rank);
+        self.first_code = cluster::code_of_rank(launch, 0);
         self.shared_bytes = launch.shared_bytes().into();
         self.shared.clear();
         self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
@@ -68,7 +77,7 @@ impl Block {
         self.warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
         for (number, warp) in self.warps.iter_mut().enumerate() {
             let lanes = (threads - number as u32 * 32).min(32);
-            warp.reset(launch, self.index.device, number as u32, lanes);
+            warp.reset(launch, self.index.device, self.own_code, number as u32, lanes);
         }
         self.barriers = Default::default();
         (self.barriers_touched, self.cluster_touched) = (false, false);
@@ -76,6 +85,7 @@ impl Block {
         self.transfers.reset();
         self.arrival_bytes = 0;
         self.wgmmas.reset(threads);
+        self.tensor = None;
         self.live = threads;
         self.counts = Counts::default();
         self.charged = launch.block_cost();

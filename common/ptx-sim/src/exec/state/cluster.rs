@@ -87,7 +87,10 @@ pub(crate) enum Owner {
 impl Owner {
     /// `code`: the address from [`CLUSTER_RANK`] on. `None`: the cluster has no such block.
     pub(crate) fn of(block: &Block, code: u64) -> Option<Self> {
-        let Some(rank) = code.checked_sub(1) else { return Some(Self::Own) };
+        if code == block.own_code {
+            return Some(Self::Own);
+        }
+        let rank = u64::from(rank_of_code(block, code));
         if rank == u64::from(block.rank) {
             Some(Self::Own)
         } else {
@@ -96,7 +99,27 @@ impl Owner {
     }
 }
 
-/// Rank code of a 32-bit or generic address of shared memory: 0 for the block's own, else the rank + 1.
+/// The code of the addresses that a block has of its own shared memory: 0, so that an address of `shared::cta` is one of
+/// `shared::cluster` too. In kernels for pairs of blocks it is 1 in the second of a pair: they clear that bit of an address of their
+/// own to name the first block's (`Sm100MmaPeerBitMask` of CUTLASS).
+pub(crate) fn own_code(launch: &Launch<'_>, rank: u32) -> u64 {
+    if launch.program.pairs && launch.cluster_blocks() > 1 { u64::from(rank & 1) } else { 0 }
+}
+
+/// The code of another block's addresses: its rank + 1, or + 2 in kernels for pairs, where a pair has the first two codes.
+pub(crate) fn code_of_rank(launch: &Launch<'_>, rank: u32) -> u64 {
+    u64::from(rank) + if launch.program.pairs { 2 } else { 1 }
+}
+
+/// The block that a code means, to a block.
+fn rank_of_code(block: &Block, code: u64) -> u32 {
+    match (code as u32).checked_sub(block.first_code as u32) {
+        Some(rank) => rank,
+        None => block.rank & !1 | code as u32,
+    }
+}
+
+/// Rank code of a 32-bit or generic address of shared memory.
 pub(crate) fn code_of(address: u64) -> u64 {
     const CODES: u64 = 0xff;
     address >> CLUSTER_RANK & CODES
@@ -115,10 +138,15 @@ pub(crate) fn owner_of(block: &mut Block, address: u64) -> &mut Block {
     }
 }
 
+/// The block of that rank, if the cluster has one.
+pub(crate) fn member(block: &mut Block, rank: u32) -> Option<&mut Block> {
+    if rank == block.rank { Some(block) } else { block.peers.get_mut(rank as usize) }
+}
+
 /// `getctarank`
 pub(crate) fn rank_of(block: &Block, address: u64) -> u32 {
     match code_of(address) {
-        0 => block.rank,
-        code => code as u32 - 1,
+        code if code == block.own_code => block.rank,
+        code => rank_of_code(block, code),
     }
 }

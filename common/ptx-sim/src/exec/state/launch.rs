@@ -10,7 +10,7 @@ use super::asynchrony::Asynchrony;
 use super::problem::{Earlier, Problem};
 use crate::ast::Loc;
 use crate::fault::{Fault, FaultKind, OtherAccess};
-use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
+use crate::ir::{CLUSTER_RANK, CodePlace, ConstantValue, KernelPart, Program};
 use crate::limits::{Account, Reached};
 use crate::memory::{Allocation, DevicePtr, Heap, Snapshot, plural};
 use crate::texture::Objects;
@@ -233,8 +233,8 @@ impl Launch<'_> {
         (block / self.blocks_of_grid()) as u32
     }
 
-    /// The value of a constant row on a device.
-    pub(crate) fn constant(&self, device: u32, value: ConstantValue) -> u64 {
+    /// The value of a constant row on a device, in a block whose shared memory has that code.
+    pub(crate) fn constant(&self, device: u32, own_code: u64, value: ConstantValue) -> u64 {
         match value {
             ConstantValue::Bits(bits) => bits,
             ConstantValue::Global(index, offset) => {
@@ -242,7 +242,7 @@ impl Launch<'_> {
             }
             ConstantValue::Shared(index, offset) => {
                 let at = self.kernel.shared.get(&index).copied().unwrap_or(0);
-                u64::from(self.shared_offset(at)).wrapping_add(offset as u64)
+                u64::from(self.shared_offset(at)).wrapping_add(offset as u64) | own_code << CLUSTER_RANK
             }
         }
     }

@@ -21,6 +21,7 @@ pub(crate) mod rows;
 pub(crate) mod scene;
 pub(crate) mod shadow;
 pub(crate) mod shuffle;
+pub(crate) mod tensor_memory;
 pub(crate) mod texels;
 pub(crate) mod transfers;
 pub(crate) mod warp;

@@ -106,7 +106,7 @@ impl Reach {
 }
 
 /// Chunks of 16 bytes as ranges.
-fn ranges(mut chunks: Vec<u64>) -> Ranges {
+pub(crate) fn ranges(mut chunks: Vec<u64>) -> Ranges {
     chunks.sort_unstable();
     chunks.dedup();
     chunks.chunk_by(|one, next| *next == one + 16).map(|range| [range[0], 16 * range.len() as u64]).collect()

@@ -1,6 +1,6 @@
 //! Bulk copies under way.
 //!
-//! A transfer belongs to the block whose mbarrier it completes on, or, if it goes to global memory, to the block that asked
+//! A transfer belongs to the block to whose shared memory it goes, or, if it goes to global memory, to the block that asked
 //! for it. Its addresses have been checked.
 
 use std::borrow::Cow;
@@ -93,8 +93,8 @@ pub(crate) enum Far {
 /// Completion mechanism of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completes {
-    /// A phase of the mbarrier at that address in shared memory: the transfer goes to shared memory.
-    Barrier(u64),
+    /// A phase of the mbarrier at `at` in the shared memory of the block of rank `of`: the transfer goes to shared memory.
+    Barrier { of: u32, at: u64 },
     /// A group of the issuer's thread: the transfer goes to global memory.
     Group(u32),
 }
@@ -155,6 +155,8 @@ pub(crate) struct Transfers {
     pub(crate) count: u64,
     /// Whether some are made when their turn has come.
     pub(crate) timed: bool,
+    /// Whether some complete on the mbarrier of another block.
+    pub(crate) tells_others: bool,
 }
 
 impl Transfers {

@@ -132,6 +132,8 @@ pub(crate) struct Warp {
     pub number: u32,
     /// The member of a joint launch that it belongs to.
     pub(crate) device: u32,
+    /// Code of the addresses of its block's shared memory.
+    pub(crate) own_code: u64,
     /// `%tid` of each lane, by axis. A launch computes it once: its blocks use the same warps again. (With parameters that
     /// are read once for all lanes: vector addition 2.6 times as fast.)
     pub(crate) threads: Vec<[u32; 32]>,
@@ -186,13 +188,13 @@ impl Warp {
     }
 
     /// Resets this to warp `number` of a fresh block, with the first `lanes` lanes.
-    pub(crate) fn reset(&mut self, launch: &Launch<'_>, device: u32, number: u32, lanes: u32) {
+    pub(crate) fn reset(&mut self, launch: &Launch<'_>, device: u32, own_code: u64, number: u32, lanes: u32) {
         let function = &launch.program.functions[launch.kernel.function as usize];
         if self.threads.is_empty() || self.number != number {
             let thread: [[u32; 3]; 32] = std::array::from_fn(|lane| launch.thread_index(number * 32 + lane as u32));
             self.threads = (0..3).map(|axis| each(|lane| thread[lane][axis])).collect();
         }
-        (self.number, self.device) = (number, device);
+        (self.number, self.device, self.own_code) = (number, device, own_code);
         self.rows.clear();
         self.rows.resize(function.rows as usize + 1, Row::default());
         self.shapes.clear();
@@ -228,7 +230,7 @@ impl Warp {
     pub(crate) fn set_constants(&mut self, launch: &Launch<'_>, frame: Frame, mask: u32) {
         let rows = self.frame_rows(frame);
         for constant in &launch.program.functions[frame.function as usize].constants {
-            let value = launch.constant(self.device, constant.value);
+            let value = launch.constant(self.device, self.own_code, constant.value);
             if constant.wide {
                 rows.set64(constant.row, mask, [value; 32]);
             } else {

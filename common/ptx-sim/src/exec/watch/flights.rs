@@ -3,7 +3,7 @@
 use super::touches::{allocation, bulk_ends};
 use crate::exec::state::address::addresses;
 use crate::exec::state::block::Block;
-use crate::exec::state::cluster::{code_of, offset_of};
+use crate::exec::state::cluster::{Owner, code_of, offset_of};
 use crate::exec::state::mbarrier::phase_at;
 use crate::exec::state::scene::Scene;
 use crate::ir::*;
@@ -17,8 +17,7 @@ const MAX_CHUNKS: u64 = 40 * 8;
 
 /// The offset of an address in the block's own shared memory; `None`: it is another block's.
 fn own(block: &Block, address: u64) -> Option<u64> {
-    let code = code_of(address);
-    (code == 0 || code == u64::from(block.rank) + 1).then(|| offset_of(address))
+    matches!(Owner::of(block, code_of(address)), Some(Owner::Own)).then(|| offset_of(address))
 }
 
 /// The events of an instruction that is about to be executed, except for the answer of [`AsyncEvent::Asks`].

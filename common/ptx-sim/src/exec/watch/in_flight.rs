@@ -134,7 +134,7 @@ impl Sanitiser {
                 Kind::Atomic => "atomic",
                 Kind::Write | Kind::Copy => "write",
             };
-            let goes_there = (space == "shared") == matches!(transfer.completes, Completes::Barrier(_));
+            let goes_there = (space == "shared") == matches!(transfer.completes, Completes::Barrier { .. });
             let which = if goes_there { "to" } else { "from" };
             let message = format!("{now} of {space} memory while a bulk copy {which} it is under way");
             let mut problem = *Problem::new(FaultKind::CopyInFlight, lanes_here, message).at(address);
@@ -163,7 +163,7 @@ impl Sanitiser {
         let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
         let there = target.map_or(&*block, |rank| &block.peers[rank as usize]);
         self.look_for_other_transfers(at, there, transfer);
-        let to_shared = matches!(transfer.completes, Completes::Barrier(_));
+        let to_shared = matches!(transfer.completes, Completes::Barrier { .. });
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(self.now);
         // What the thread knows stands in the shadow of its own block, what was done to the memory in that of the other.
@@ -301,7 +301,7 @@ impl Sanitiser {
                 action(dense, &Stored { bits: &bits, source: &run.source, whole: run.whole || size != 1 });
             }
         };
-        if matches!(transfer.completes, Completes::Barrier(_)) {
+        if matches!(transfer.completes, Completes::Barrier { .. }) {
             let swizzled = match &transfer.far {
                 Far::Tile(.., tile) if tile.is_swizzled() => Some(tile),
                 _ => None,
@@ -434,8 +434,8 @@ impl Sanitiser {
 
     /// Looks for copies under way that the new one conflicts with.
     fn look_for_other_transfers(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
-        let to_shared = matches!(transfer.completes, Completes::Barrier(_));
-        if to_shared && block.wgmmas.are_to_read() {
+        let to_shared = matches!(transfer.completes, Completes::Barrier { .. });
+        if to_shared && block.has_tiles_to_read() {
             self.look_for_products(at, block, transfer);
         }
         let other = block.transfers.iter().find_map(|other| {
@@ -444,7 +444,7 @@ impl Sanitiser {
             (common != 0 && !(other.reduction.is_some() && transfer.reduction.is_some())).then_some((other, common))
         });
         if let Some((other, common)) = other {
-            let goes_there = matches!(other.completes, Completes::Barrier(_));
+            let goes_there = matches!(other.completes, Completes::Barrier { .. });
             let (now, which) = (if to_shared { "to" } else { "from" }, if goes_there { "to" } else { "from" });
             let message = format!("bulk copy {now} shared memory while another {which} it is under way");
             let mut problem = *Problem::new(FaultKind::CopyInFlight, 1 << transfer.by.lane, message).at(transfer.at);
@@ -463,7 +463,7 @@ impl Sanitiser {
             _ if transfer.held.is_some() => {}
             Far::Bytes(_) => {} // read when it was asked for
             Far::Shared(from) => transfer.undefined = self.undefined_source(launch, block, transfer, Some(from)),
-            _ if matches!(transfer.completes, Completes::Barrier(_)) => {
+            _ if matches!(transfer.completes, Completes::Barrier { .. }) => {
                 transfer.undefined = self.undefined_source(launch, block, transfer, None);
             }
             _ => self.source_read(launch, block, transfer),
@@ -471,14 +471,13 @@ impl Sanitiser {
         let here = transfer.by.block == block.index;
         // The thread of another block of the cluster is known to this block's threads by the mbarrier only.
         let (warp, lane) = if here { (transfer.by.warp, transfer.by.lane) } else { (0, 0) };
-        let number = block.number;
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(self.now);
         let record =
             |flags: u32| [shadow.thread(warp, lane), self.now, (transfer.by.pc as u32) << FLAGS | ASYNC | flags];
         let (written, read) = (record(WRITE), record(READ));
         let account = &launch.account;
-        if let Completes::Barrier(barrier) = transfer.completes {
+        if let Completes::Barrier { of, at: barrier } = transfer.completes {
             let mut memory = std::mem::take(&mut shadow.memory);
             enter(&mut memory, &shadow, account, [transfer.at, transfer.bytes], written);
             if let Far::Shared(from) = transfer.far {
@@ -490,13 +489,14 @@ impl Sanitiser {
                     *word |= bits_of(16) << (at % 64);
                 }
             }
+            let number = launch.block_of_cluster(block.cluster, of);
             self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, barrier), [self.now; 3], account);
         }
         if let Some(allocation) = transfer.allocation(launch)
             && let Some(index) = self.global.index(allocation, account)
         {
             let mut memory = std::mem::take(&mut self.global.all[index]);
-            let record = if matches!(transfer.completes, Completes::Barrier(_)) { read } else { written };
+            let record = if matches!(transfer.completes, Completes::Barrier { .. }) { read } else { written };
             if transfer.reduction.is_none() {
                 transfer.for_global(|_, from, bytes| enter(&mut memory, &shadow, account, [from, bytes], record));
             }
@@ -504,7 +504,7 @@ impl Sanitiser {
             if let Some(touched) = &mut self.touched {
                 let how = match (&transfer.completes, transfer.reduction.is_some()) {
                     (_, true) => How::Atomic,
-                    (Completes::Barrier(_), false) => How::Read,
+                    (Completes::Barrier { .. }, false) => How::Read,
                     (Completes::Group(_), false) => How::Write,
                 };
                 transfer.for_global(|_, from, bytes| touched.note(allocation, how, [from, bytes], account));
@@ -533,7 +533,7 @@ impl Sanitiser {
         for transfer in block.transfers.iter().filter(|transfer| transfer.held.is_none()) {
             let Issuer { block, warp, lane, pc, .. } = transfer.by;
             let (what, rule) = match transfer.completes {
-                Completes::Barrier(_) => ("to", "the mbarrier that it completes on has to be waited for"),
+                Completes::Barrier { .. } => ("to", "the mbarrier that it completes on has to be waited for"),
                 Completes::Group(_) => {
                     ("from", "its group has to be waited for with cp.async.bulk.wait_group or .wait_group.read")
                 }
@@ -584,7 +584,7 @@ impl Transfer {
     /// Whether an access of its shared memory conflicts with it.
     pub(crate) fn forbids_shared(&self, writes: bool) -> bool {
         match self.completes {
-            Completes::Barrier(_) => true,
+            Completes::Barrier { .. } => true,
             Completes::Group(_) => writes && self.held.is_none(),
         }
     }
@@ -592,7 +592,7 @@ impl Transfer {
     /// Whether an access of its global memory conflicts with it.
     pub(crate) fn forbids_global(&self, writes: bool, atomic: bool) -> bool {
         match self.completes {
-            Completes::Barrier(_) => writes,
+            Completes::Barrier { .. } => writes,
             Completes::Group(_) => !(atomic && self.reduction.is_some()),
         }
     }

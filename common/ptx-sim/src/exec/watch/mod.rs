@@ -6,6 +6,7 @@ pub(crate) mod in_flight;
 pub(crate) mod monitor;
 pub(crate) mod profiler;
 pub(crate) mod sanitise;
+pub(crate) mod tmem_checks;
 pub(crate) mod touched;
 pub(crate) mod touches;
 pub(crate) mod tracer;

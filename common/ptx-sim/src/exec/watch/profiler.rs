@@ -313,7 +313,7 @@ impl Profiler {
                 MemSpace::Global | MemSpace::Generic => {
                     self.global(scene.launch, scene.pc, kind, addresses, bytes, part);
                 }
-                MemSpace::Shared if code_of(addresses[part.trailing_zeros() as usize]) == 0 => {
+                MemSpace::Shared if code_of(addresses[part.trailing_zeros() as usize]) == scene.block.own_code => {
                     self.shared(scene.pc, kind, addresses, bytes, part);
                 }
                 MemSpace::Shared | MemSpace::Cluster => {

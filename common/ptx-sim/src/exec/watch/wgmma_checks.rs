@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::in_flight::{Wrongs, earlier, enter, tally};
 use super::sanitise::Sanitiser;
+use super::tmem_checks::{PRODUCT_WAIT, TMEM_PRODUCT};
 use super::written::register_name;
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::{At, Launch};
@@ -20,6 +21,14 @@ use crate::lanes::{lanes, lanes_where};
 use crate::limits::{Account, Use};
 
 pub(crate) const PRODUCT_NAME: &str = "wgmma.mma_async";
+
+/// Name and rule of the product at `pc`.
+fn product_at(launch: &Launch<'_>, pc: usize) -> (&'static str, &'static str) {
+    match launch.program.code[pc].op {
+        Op::Tcgen05(_) => (TMEM_PRODUCT, PRODUCT_WAIT),
+        _ => (PRODUCT_NAME, WAIT),
+    }
+}
 
 const WAIT: &str = "PTX ISA, \"wgmma.mma_async\": its registers, and its tiles in shared memory, are not accessed before a \
                     wgmma.wait_group that waits for its group";
@@ -217,7 +226,8 @@ impl Sanitiser {
             Some((transfer, common?[0]))
         });
         if let Some((transfer, first)) = copy {
-            let message = "wgmma.mma_async of shared memory while a bulk copy to it is under way";
+            let (product, _) = product_at(launch, by.pc);
+            let message = format!("{product} of shared memory while a bulk copy to it is under way");
             let mut problem = *Problem::new(FaultKind::CopyInFlight, u32::MAX, message).at(first);
             problem.notes.push(format!("the address is {}", launch.describe_shared(first)));
             problem.other = Some(earlier(launch, transfer.by));
@@ -240,7 +250,7 @@ impl Sanitiser {
             }
         }
         shadow.memory = memory;
-        let kinds = [PRODUCT_NAME, "shared"];
+        let kinds = [product_at(launch, by.pc).0, "shared"];
         self.report_wrongs(at, by, kinds, wrongs, |offset| launch.describe_shared(offset));
         let bytes = ranges.iter().flat_map(|[from, bytes]| *from..from + bytes);
         let unset =
@@ -281,12 +291,13 @@ impl Sanitiser {
 
     /// Checks a bulk copy to shared memory while products have yet to read their tiles.
     pub(crate) fn look_for_products(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
-        let Some((pc, warp)) = block.wgmmas.to_read(transfer.at, transfer.bytes) else { return };
-        let message = "bulk copy to shared memory that a wgmma.mma_async in flight reads";
+        let Some((pc, warp)) = block.product_to_read(transfer.at, transfer.bytes) else { return };
+        let (product, rule) = product_at(at.launch, pc);
+        let message = format!("bulk copy to shared memory that a {product} in flight reads");
         let mut problem =
-            Problem::new(FaultKind::TileInFlight, 1 << transfer.by.lane, message).at(transfer.at).note(WAIT);
+            Problem::new(FaultKind::TileInFlight, 1 << transfer.by.lane, message).at(transfer.at).note(rule);
         let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
-        problem.other = Some(Earlier { what: PRODUCT_NAME, thread, pc });
+        problem.other = Some(Earlier { what: product, thread, pc });
         self.report(at, *problem);
     }
 
@@ -294,16 +305,17 @@ impl Sanitiser {
     #[inline(never)]
     pub(crate) fn look_for_tiles(&mut self, block: &Block, visit: &Visit<'_>) {
         let Visit { at, part, addresses, reach, .. } = *visit;
-        let product = |lane: usize| block.wgmmas.to_read(addresses[lane].wrapping_sub(part.base), reach.bytes);
+        let product = |lane: usize| block.product_to_read(addresses[lane].wrapping_sub(part.base), reach.bytes);
         let Some((lane, (pc, warp))) = lanes(part.mask).find_map(|lane| Some((lane, product(lane)?))) else { return };
         let all = lanes_where(part.mask, |lane| product(lane).is_some_and(|(other, _)| other == pc));
         let address = addresses[lane];
-        let message = "write of shared memory that a wgmma.mma_async in flight reads";
-        let mut problem = Problem::new(FaultKind::TileInFlight, all, message).at(address).note(WAIT);
+        let (product, rule) = product_at(at.launch, pc);
+        let message = format!("write of shared memory that a {product} in flight reads");
+        let mut problem = Problem::new(FaultKind::TileInFlight, all, message).at(address).note(rule);
         let place = at.launch.describe_shared(address.wrapping_sub(part.base));
         problem.notes.insert(0, format!("the address is {place}"));
         let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
-        problem.other = Some(Earlier { what: PRODUCT_NAME, thread, pc });
+        problem.other = Some(Earlier { what: product, thread, pc });
         self.report(at, *problem);
     }
 }

@@ -58,6 +58,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             );
         }
         let multicast = m.flag("multicast::cluster");
+        let pair = m.flag("cta_group::2");
+        m.flag("cta_group::1");
         m.ignore_hints();
         let reduction = if reduces { Some(self.reduction(m, dimensions.is_some())?) } else { None };
         m.finish()?;
@@ -81,7 +83,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         if reduction.is_some() && !matches!(route, Route::SharedToGlobal | Route::SharedToShared) {
             return invalid("cp.reduce.async.bulk reads shared memory");
         }
-        self.emit(Op::Bulk(Box::new(Bulk { multicast: mask, reduction, ..bulk })));
+        self.emit(Op::Bulk(Box::new(Bulk { multicast: mask, reduction, pair, ..bulk })));
         Ok(())
     }
 
@@ -134,7 +136,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let shape = BulkShape::Bytes(self.src(bytes, Scalar::U32)?);
         let barrier = barrier.map(|barrier| self.address(barrier, MemSpace::Cluster)).transpose()?;
-        Ok(Bulk { route, shared, other, shape, barrier, multicast: None, reduction: None })
+        Ok(Bulk { route, shared, other, shape, barrier, pair: false, multicast: None, reduction: None })
     }
 
     fn tensor_copy(&mut self, route: Route, dimensions: usize, im2col: bool, ops: &[Operand<'a>]) -> Lower<Bulk> {
@@ -183,7 +185,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             None => map,
         };
         let shape = BulkShape::Tensor { coordinates, offsets, im2col };
-        Ok(Bulk { route, shared, other: map, shape, barrier, multicast: None, reduction: None })
+        Ok(Bulk { route, shared, other: map, shape, barrier, pair: false, multicast: None, reduction: None })
     }
 
     /// `st.async`, and `red.async` with an operation: registers to shared memory of the cluster.
@@ -231,6 +233,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             other: shared,
             shape,
             barrier,
+            pair: false,
             multicast: None,
             reduction,
         })));

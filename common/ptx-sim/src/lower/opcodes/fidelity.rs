@@ -159,6 +159,7 @@ const FIDELITY: &[FidelityRule] = &[
     rule("movmatrix", "", Exact, "movmatrix"),
     rule("mma", "sp|sp::ordered_metadata e4m3|e5m2", Manual, "PTX ISA, \"mma.sp\": sums of 8-bit floats are rounded once"),
     rule("mma", "", Exact, "mma_sums mma_f64 mma_int8 mma_sub_byte mma_fp8 mma_sparse_float mma_sparse_int"),
+    rule("tcgen05", "", Manual, "PTX ISA, \"TensorCore 5th Generation Family Instructions\": no GPU that has it was asked; a sum is rounded once"),
     rule("wgmma", "", Exact, "wgmma_sums wgmma_f16 wgmma_bf16_tf32 wgmma_fp8 wgmma_integers wgmma_sparse"),
     rule("wmma", "", Exact, "mma_sums wmma_f16 wmma_int wmma_bf16_tf32_f64"),
 
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(fidelity("tanh.approx.bf16x2"), Some(Within("abs 2^-8")));
         assert_eq!(fidelity("rsqrt.approx.ftz.f64"), Some(Within("rel 2^-19")));
         assert_eq!(fidelity("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e5m2.f32"), Some(Manual));
-        assert_eq!(fidelity("tcgen05.mma"), None);
+        assert_eq!(fidelity("multimem.red"), None);
         let groups = FidelityRule::group(["sub.f32", "ret", "ex2.approx.f32", "add.f32"]);
         assert_eq!(groups.iter().map(|(_, opcodes)| opcodes.len()).collect::<Vec<_>>(), [1, 2, 1]);
     }

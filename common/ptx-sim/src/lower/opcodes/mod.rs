@@ -24,6 +24,7 @@ mod modifiers;
 mod moves;
 mod stack;
 mod targets;
+mod tcgen05;
 mod texture;
 mod video;
 mod warp;
@@ -117,6 +118,7 @@ mnemonics! {
     "ldmatrix" | "stmatrix" => self.ldmatrix(name, m, ops),
     "mma" => self.mma(m, ops),
     "movmatrix" => self.movmatrix(m, ops),
+    "tcgen05" => self.tcgen05(m, ops),
     "wgmma" => self.wgmma(m, ops),
     "wmma" => self.wmma(m, ops),
 
@@ -133,7 +135,7 @@ mnemonics! {
 }
 
 /// Mnemonics of PTX 9.0 that run in no form.
-const REFUSED: &[&str] = &["clusterlaunchcontrol", "multimem", "tcgen05"];
+const REFUSED: &[&str] = &["clusterlaunchcontrol", "multimem"];
 
 /// Whether an opcode's mnemonic is known, in at least one form.
 pub(crate) fn knows(opcode: &str) -> bool {

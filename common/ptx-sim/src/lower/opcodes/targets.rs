@@ -47,8 +47,9 @@ static BY_MNEMONIC: LazyLock<HashMap<&str, Vec<Form>>> = LazyLock::new(|| {
     forms
 });
 
-/// Instructions of one architecture's own target, such as `sm_90a`, and whether later ones have them as well.
-const SPECIFIC: &[(&str, bool)] = &[("setmaxnreg", true), ("tensormap.replace", true), ("wgmma", false)];
+/// Instructions of an architecture's own target: the first that has them, such as `sm_90a`, and the last.
+const SPECIFIC: &[(&str, u32, u32)] =
+    &[("setmaxnreg", 90, u32::MAX), ("tcgen05", 100, 119), ("tensormap.replace", 90, u32::MAX), ("wgmma", 90, 90)];
 
 /// Reports an instruction that the `.target` does not have.
 pub(super) fn check(name: &str, m: &Modifiers<'_>, target: Target) -> Lower<()> {
@@ -70,10 +71,14 @@ pub(super) fn check(name: &str, m: &Modifiers<'_>, target: Target) -> Lower<()> 
         let mut words = form.split('.');
         words.next() == Some(name) && words.all(has)
     };
-    match SPECIFIC.iter().find(|(form, _)| is_it(form)) {
-        Some((form, later)) if !target.specific || target.capability < 90 || !later && target.capability > 90 => {
-            let which = if *later { "sm_90a or a later one that ends in a" } else { "sm_90a, and no other one" };
-            invalid(format!("{form} needs .target {which}"))
+    match SPECIFIC.iter().find(|(form, ..)| is_it(form)) {
+        Some((form, first, last)) if !target.specific || !(*first..=*last).contains(&target.capability) => {
+            let which = match *last {
+                last if last == *first => "and no other one",
+                u32::MAX => "or a later one that ends in a",
+                _ => "or another of its family",
+            };
+            invalid(format!("{form} needs .target sm_{first}a, {which}"))
         }
         _ => Ok(()),
     }

@@ -22,7 +22,7 @@ kernel takes_a_struct
     let (code, stdout, _) = ptx_sim("check unsupported.ptx");
     assert_eq!(code, 1);
     let expected =
-        "  unsupported instructions: 5\n    line 8: tcgen05.fence::before_thread_sync; (the instruction tcgen05)\n";
+        "  unsupported instructions: 5\n    line 8: multimem.fence; (the instruction multimem)\n";
     assert!(stdout.contains(expected), "{stdout}");
 
     let (code, stdout, _) = ptx_sim("check unsupported.ptx --json");
@@ -50,11 +50,11 @@ fn a_refusal_is_json_too() {
     let tile = &tiles["forms"][1];
     assert_eq!(
         (&tile["reason"], &tile["count"], &tile["lines"]),
-        (&json!("the instruction tcgen05"), &json!(2), &json!([37, 38]))
+        (&json!("the instruction multimem"), &json!(2), &json!([37, 38]))
     );
     assert_eq!(tiles["instructions"].as_array().unwrap().len(), 5);
     assert!(
-        stderr.contains("limit of the simulator") && stderr.contains(", 2 times: the instruction tcgen05"),
+        stderr.contains("limit of the simulator") && stderr.contains(", 2 times: the instruction multimem"),
         "{stderr}"
     );
     let (unknown, _) = refused("run refused.ptx --kernel nobody --json");
@@ -64,7 +64,7 @@ fn a_refusal_is_json_too() {
 
     let (code, stdout, _) = ptx_sim("check refused.ptx");
     assert_eq!(code, 1);
-    let listed = "tcgen05.cp.cta_group::1.128x256b (the instruction tcgen05), 2 times\n";
+    let listed = "multimem.cp.sync (the instruction multimem), 2 times\n";
     assert!(stdout.contains(listed) && stdout.contains("line 19: "), "{stdout}");
     let (_, stdout, _) = ptx_sim("check refused.ptx --json");
     let result: Value = serde_json::from_str(&stdout).unwrap();
@@ -83,7 +83,7 @@ fn the_readme_says_what_is_supported() {
     assert_eq!(shown, listed, "replace what stands between the marks by what `ptx-sim check --list` prints");
     assert!(
         listed.contains("`mbarrier`")
-            && listed.contains("| `tcgen05.fence::before_thread_sync` | the instruction tcgen05 |")
+            && listed.contains("| `tcgen05.shift.cta_group::1.down` | tcgen05.shift |")
     );
 }
 

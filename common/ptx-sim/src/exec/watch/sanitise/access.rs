@@ -58,7 +58,7 @@ impl Sanitiser {
                 if stray != 0 {
                     self.report(at, between_variables(visit, stray));
                 }
-                if reach.writes() && block.wgmmas.are_to_read() && matches!(part.place, Place::Shared) {
+                if reach.writes() && block.has_tiles_to_read() && matches!(part.place, Place::Shared) {
                     self.look_for_tiles(block, visit);
                 }
                 let mask = part.mask & !stray;
@@ -261,7 +261,7 @@ impl Sanitiser {
     /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
     #[inline(always)]
     pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
-        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared) || !at.launch.earlier.is_empty()
+        if access.write && block.has_tiles_to_read() && matches!(place, Place::Shared) || !at.launch.earlier.is_empty()
         {
             return false;
         }

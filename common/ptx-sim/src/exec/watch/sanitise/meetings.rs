@@ -34,6 +34,7 @@ impl Sanitiser {
     pub(crate) fn ended(&mut self, launch: &Launch<'_>, block: &Block) {
         self.undefined.forget(block.number);
         self.wgmma.forget(block.number);
+        self.tmem.forget(block.number);
         let Some(shadow) = &block.shadow else { return };
         let mine = |thread: u32| u64::from(thread.wrapping_sub(shadow.first as u32 + 1)) < u64::from(shadow.threads);
         while let Some(key) = self.doubtful.keys().find(|(thread, _)| mine(*thread)).copied() {

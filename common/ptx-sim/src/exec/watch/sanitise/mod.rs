@@ -44,6 +44,7 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shadow::*;
 use crate::exec::state::warp::{Split, Warp};
+use crate::exec::watch::tmem_checks::TmemChecks;
 use crate::exec::watch::touched::{TouchedBytes, TouchedMemory};
 use crate::exec::watch::undefined::{Source, Undefined, Used};
 use crate::exec::watch::wgmma_checks::WgmmaChecks;
@@ -105,6 +106,8 @@ pub(crate) struct Sanitiser {
     pub(crate) undefined: Undefined,
     /// Registers of warps that execute `wgmma`.
     pub(crate) wgmma: WgmmaChecks,
+    /// Tensor memory of blocks.
+    pub(crate) tmem: TmemChecks,
     /// Start and end of each variable in shared memory, in order.
     pub(crate) variables: Vec<(u64, u64)>,
     /// Bytes of allocations that were accessed, if requested.
@@ -134,6 +137,7 @@ impl Sanitiser {
             doubtful: BTreeMap::new(),
             undefined: Undefined::default(),
             wgmma: WgmmaChecks::new(code),
+            tmem: TmemChecks::new(code),
             variables,
             touched: launch.new_touched(),
         }
@@ -207,6 +211,9 @@ impl Sanitiser {
         }
         if self.wgmma.is_on {
             self.follow_wgmma(scene);
+        }
+        if self.tmem.is_on {
+            self.follow_tmem(scene);
         }
     }
 

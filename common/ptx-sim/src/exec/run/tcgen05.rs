@@ -1,0 +1,549 @@
+//! `tcgen05`: tensor memory, and products whose accumulators lie there.
+//!
+//! # When work happens
+//! One thread asks for a product, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
+//! thread waits at the mbarrier ([`arrive_for`]), the thread's work before the arrival is done, in its order. So a kernel that forgets to
+//! wait reads the old accumulator, and one that overwrites a tile too early multiplies the new values, each time. Loads and
+//! stores of tensor memory happen at once.
+
+use super::check::Checked;
+use super::context::Context;
+use super::elements::{chunks, write_lane};
+use super::mbarrier;
+use crate::exec::state::address::addresses;
+use crate::exec::state::asynchrony::Asynchrony;
+use crate::exec::state::block::Block;
+use crate::exec::state::cluster::{self, Owner};
+use crate::exec::state::launch::Launch;
+use crate::exec::state::problem::Problem;
+use crate::exec::state::rows::Rows;
+use crate::exec::state::tensor_memory::{Cells, Multiply, OperandA, Task, TensorMemory, TensorWork};
+use crate::exec::state::transfers::Issuer;
+use crate::exec::watch::monitor::Monitor;
+use crate::exec::watch::tmem_checks::TmemUse;
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::lanes::lanes;
+use crate::matrix::Descriptor;
+use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product};
+
+/// Maximum number of products and arrivals of a block under way.
+const MAX_TASKS: usize = 1 << 12;
+
+/// Fewest columns of an allocation.
+const LEAST: u32 = 32;
+
+/// Lanes of tensor memory that a warp reaches.
+const QUARTER: u32 = LANES / 4;
+
+fn invalid(lanes: u32, message: impl Into<String>) -> Box<Problem> {
+    Problem::new(FaultKind::InvalidTcgen05, lanes, message)
+}
+
+/// A register that has to be the same in all lanes.
+fn uniform(rows: Rows, row: R, what: &str) -> Checked<u32> {
+    let values = rows.get(row);
+    match values.iter().position(|value| *value != values[0]) {
+        None => Ok(values[0]),
+        Some(lane) => {
+            let note = format!("lane 0 has {:#x}, lane {lane} has {:#x}", values[0], values[lane]);
+            Err(invalid(1 << lane, format!("{what} is not the same in all lanes")).note(note))
+        }
+    }
+}
+
+/// An address in tensor memory that has to be the same in all lanes.
+fn uniform_address<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, address: &Address) -> Checked<Cell> {
+    let all = addresses(rows, context.frame_local(), address);
+    match all.iter().position(|other| *other != all[0]) {
+        None => Ok(Cell::at(all[0] as u32)),
+        Some(lane) => {
+            let note = format!("lane 0 has {:#x}, lane {lane} has {:#x}", all[0], all[lane]);
+            Err(invalid(1 << lane, "the address in tensor memory is not the same in all lanes").note(note))
+        }
+    }
+}
+
+/// Checks that the warp is whole.
+fn whole(group: u32) -> Checked<()> {
+    if group == u32::MAX {
+        return Ok(());
+    }
+    Err(invalid(group, format!("tcgen05 in a warp of which only {} lanes are left", group.count_ones())))
+}
+
+/// Checks a number of columns.
+fn columns_of(rows: Rows, row: R) -> Checked<u32> {
+    let columns = uniform(rows, row, "the number of columns")?;
+    if columns.is_power_of_two() && (LEAST..=COLUMNS).contains(&columns) {
+        return Ok(columns);
+    }
+    Err(invalid(
+        u32::MAX,
+        format!("{columns} columns of tensor memory: a power of two from {LEAST} to {COLUMNS} is possible"),
+    ))
+}
+
+/// Checks that the block is one of a pair, if the instruction is for pairs.
+fn paired(block: &Block, pair: bool, lanes: u32) -> Checked<()> {
+    if pair && block.peers.is_empty() {
+        return Err(invalid(lanes, "`.cta_group::2` in a launch whose clusters have one block"));
+    }
+    Ok(())
+}
+
+/// `tcgen05.alloc`
+#[inline(never)]
+pub(crate) fn allocate<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    alloc: &TmemAlloc,
+    group: u32,
+) -> Checked<()> {
+    whole(group)?;
+    paired(context.block, alloc.pair, group)?;
+    let columns = columns_of(rows, alloc.columns)?;
+    if context.block.tensor.is_none() {
+        context.block.arrival_bytes += TensorMemory::BYTES;
+    }
+    let block = &mut context.block;
+    let memory = block.tensor.get_or_insert_default();
+    if let Some(pc) = memory.relinquished {
+        let place = context.launch.whereabouts(pc, block.index, context.warp.number, group, "gives it up");
+        let message = "tcgen05.alloc in a block that has given up its permit to allocate";
+        return Err(invalid(group, message).note(place));
+    }
+    if columns > memory.last {
+        let message = format!("tcgen05.alloc of {columns} columns after one of {}", memory.last);
+        return Err(
+            invalid(group, message).note("PTX ISA, \"tcgen05.alloc\": later allocations of a block are no larger")
+        );
+    }
+    let Some(first) = memory.allocate(columns, (context.warp.number, context.pc)) else {
+        let held: u32 = memory.allocations().iter().map(|(range, _)| range.len() as u32).sum();
+        let message =
+            format!("tcgen05.alloc of {columns} columns waits for ever: the block itself holds {held} of {COLUMNS}");
+        return Err(Problem::new(FaultKind::Deadlock, group, message));
+    };
+    let to = addresses(rows, context.frame_local(), &alloc.to);
+    write_lane(context, alloc.to.space, 0, to[0], (0, 4), &[first.into()])
+}
+
+/// `tcgen05.dealloc`
+#[inline(never)]
+pub(crate) fn free<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    [address, columns]: [R; 2],
+    group: u32,
+) -> Checked<()> {
+    whole(group)?;
+    let columns = columns_of(rows, columns)?;
+    let cell = Cell::at(uniform(rows, address, "the address in tensor memory")?);
+    let freed = context.block.tensor.as_mut().is_some_and(|memory| memory.free(cell.column, columns));
+    if freed && cell.lane == 0 {
+        return Ok(());
+    }
+    let message = format!("tcgen05.dealloc of {columns} columns at {cell}, which are no allocation");
+    let problem = invalid(group, message).note(held(context.block));
+    context.report(problem)
+}
+
+/// `tcgen05.relinquish_alloc_permit`
+pub(crate) fn relinquish<M: Monitor>(context: &mut Context<'_, '_, M>, group: u32) -> Checked<()> {
+    whole(group)?;
+    if context.block.tensor.is_none() {
+        context.block.arrival_bytes += TensorMemory::BYTES;
+    }
+    context.block.tensor.get_or_insert_default().relinquished.get_or_insert(context.pc);
+    Ok(())
+}
+
+/// Describes the allocations of a block.
+fn held(block: &Block) -> String {
+    let ranges = block.tensor.as_ref().map_or(&[][..], |memory| memory.allocations());
+    let ranges: Vec<String> = ranges.iter().map(|(range, _)| format!("{} to {}", range.start, range.end - 1)).collect();
+    match ranges.len() {
+        0 => "the block has allocated no columns".to_owned(),
+        _ => format!("the block has allocated columns {}", ranges.join(", ")),
+    }
+}
+
+/// Checks that a block has allocated some columns. The error names what reaches them.
+fn check_columns(block: &Block, columns: std::ops::Range<u32>, what: &str, lanes: u32) -> Checked<()> {
+    let outside = match &block.tensor {
+        Some(memory) => memory.first_outside(columns),
+        None => Some(columns.start),
+    };
+    let Some(column) = outside else { return Ok(()) };
+    let message = format!("{what} column {column} of tensor memory, which the block has not allocated");
+    Err(Problem::new(FaultKind::OutOfBounds, lanes, message).note(held(block)))
+}
+
+/// Checks an access, and returns its first cell.
+fn check_access<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    access: &TmemAccess,
+    kind: TmemUse,
+    group: u32,
+) -> Checked<Cell> {
+    let what = if kind == TmemUse::Load { "tcgen05.ld of" } else { "tcgen05.st of" };
+    whole(group)?;
+    let mut cell = uniform_address(context, rows, &access.address)?;
+    // The lanes of a pair of blocks are numbered through, and each block reaches its own (gau-nernst/learn-cuda, `matmul_v5.cu`).
+    if context.launch.program.pairs && cell.lane / LANES == context.block.rank & 1 {
+        cell.lane %= LANES;
+    }
+    let first = context.warp.number % 4 * QUARTER;
+    let fits = cell.lane >= first && cell.lane + access.form.lanes() <= first + QUARTER;
+    if !fits || !cell.lane.is_multiple_of(access.form.lanes()) {
+        let message = format!("{what} {} lanes of tensor memory from lane {} on", access.form.lanes(), cell.lane);
+        let note = format!("warp {} of a block reaches lanes {first} to {}", context.warp.number, first + QUARTER - 1);
+        return Err(invalid(group, message).note(note));
+    }
+    for start in [Some(0), access.form.apart()].into_iter().flatten() {
+        let columns = cell.column + start..cell.column + start + access.form.columns();
+        check_columns(context.block, columns.clone(), what, group)?;
+        let at = context.at();
+        if let Some(sanitiser) = context.monitor.sanitiser() {
+            let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
+            sanitiser.tmem_accessed(at, context.block, (context.warp.number, group), &cells, kind);
+        }
+    }
+    Ok(cell)
+}
+
+/// `tcgen05.ld`
+#[inline(never)]
+pub(crate) fn load<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    access: &TmemAccess,
+    group: u32,
+) -> Checked<()> {
+    let first = check_access(context, rows, access, TmemUse::Load, group)?;
+    let Some(memory) = &mut context.block.tensor else { return Ok(()) };
+    let bits = access.form.bits();
+    for (register, row) in access.rows.iter().enumerate() {
+        let values = std::array::from_fn(|lane| {
+            let words = access.form.cells(register, lane).map(|cell| memory.get(moved(first, cell)));
+            words.zip(0..).fold(0, |all, (word, part)| all | (word & (u32::MAX >> (32 - bits))) << (part * bits))
+        });
+        rows.set(*row, group, values);
+    }
+    let frame = [context.frame.predicates, context.frame.local];
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.tmem_loaded(context.block.number, context.warp.number, frame, &access.rows, context.pc);
+    }
+    context.block.charged += access.rows.len() as u64 / 4;
+    Ok(())
+}
+
+/// `tcgen05.st`
+#[inline(never)]
+pub(crate) fn store<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    access: &TmemAccess,
+    group: u32,
+) -> Checked<()> {
+    let first = check_access(context, rows, access, TmemUse::Store, group)?;
+    let Some(memory) = &mut context.block.tensor else { return Ok(()) };
+    let bits = access.form.bits();
+    for (register, row) in access.rows.iter().enumerate() {
+        for (lane, value) in rows.get(*row).into_iter().enumerate() {
+            for (part, cell) in (0..).zip(access.form.cells(register, lane)) {
+                memory.set(moved(first, cell), value >> (part * bits) & (u32::MAX >> (32 - bits)));
+            }
+        }
+    }
+    context.block.charged += access.rows.len() as u64 / 4;
+    Ok(())
+}
+
+fn moved(first: Cell, cell: Cell) -> Cell {
+    Cell { lane: first.lane + cell.lane, column: first.column + cell.column }
+}
+
+/// `tcgen05.wait`: loads and stores have happened.
+pub(crate) fn wait(group: u32) -> Checked<()> {
+    whole(group)
+}
+
+/// An instruction of one thread, for each lane of `mask`.
+#[inline(never)]
+pub(crate) fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, op: &Tcgen05, mask: u32) -> Checked<()> {
+    for lane in lanes(mask) {
+        paired(context.block, op.pair, 1 << lane)?;
+        let work = match &op.op {
+            Tcgen05Op::Multiply(product) => {
+                let multiply = multiplication(context, rows, op.pair, product, lane)?;
+                context.block.charged += multiply.product.cost();
+                check_product(context, &multiply, lane)?;
+                TensorWork::Multiply(Box::new(multiply))
+            }
+            Tcgen05Op::Commit(commit) => arrival(context, rows, commit, lane)?,
+        };
+        let (block, number) = (context.block.index, context.block.number);
+        let by = Issuer { block, number, warp: context.warp.number, lane, pc: context.pc };
+        let memory = context.block.tensor.get_or_insert_default();
+        if memory.tasks.len() >= MAX_TASKS {
+            return Err(invalid(
+                1 << lane,
+                format!("more than {MAX_TASKS} products and arrivals that nobody waited for"),
+            ));
+        }
+        memory.tasks.push(Task { by, work });
+        context.launch.check_time(1 << lane)?;
+    }
+    if context.launch.asynchrony == Asynchrony::Early {
+        finish(context.block, context.launch, context.monitor)?;
+    }
+    Ok(())
+}
+
+/// The product that a lane asks for, checked.
+fn multiplication<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    pair: bool,
+    op: &TmemProduct,
+    lane: usize,
+) -> Checked<Multiply> {
+    let mask = 1 << lane;
+    let frame = context.frame_local();
+    let bits = rows.lane(op.descriptor, lane);
+    let product = Product::decode(op.kind, pair, bits)
+        .map_err(|message| invalid(mask, format!("the instruction descriptor {bits:#010x} {message}")))?;
+    let descriptor = |row: R, what: &str| {
+        let bits = rows.lane_of(row, true, lane);
+        Descriptor::of_tcgen05(bits)
+            .map_err(|message| invalid(mask, format!("the descriptor {bits:#018x} of {what}: {message}")))
+    };
+    let d = Cell::at(addresses(rows, frame, &op.d)[lane] as u32);
+    let b = descriptor(op.b, "B")?;
+    let a = match &op.a {
+        TmemA::Shared(row) => OperandA::Shared(descriptor(*row, "A")?),
+        TmemA::Tmem(address) => OperandA::Tmem(Cell::at(addresses(rows, frame, address)[lane] as u32)),
+    };
+    let ranks = match pair {
+        false => vec![context.block.rank],
+        true => vec![context.block.rank & !1, context.block.rank | 1],
+    };
+    for rank in &ranks {
+        let Some(block) = cluster::member(context.block, *rank).filter(|block| block.live != 0) else {
+            return Err(invalid(
+                mask,
+                format!("a product of a pair whose block of rank {rank} does not run (any more)"),
+            ));
+        };
+        for (what, tile, found) in [
+            (
+                "A",
+                product.tile_a(),
+                match a {
+                    OperandA::Shared(a) => Some(a),
+                    OperandA::Tmem(_) => None,
+                },
+            ),
+            ("B", product.tile_b(), Some(b)),
+        ] {
+            let Some(found) = found else { continue };
+            if let Some((address, place)) = tile.outside(found, block.shared_bytes) {
+                return Err(super::wgmma::outside("tcgen05.mma", what, found, (address, place), block.shared_bytes));
+            }
+        }
+        let reached = product.lanes().max().unwrap_or(0);
+        let within = |what: &str, cell: Cell, columns: u32| {
+            if cell.lane + reached >= LANES {
+                let message =
+                    format!("tcgen05.mma with {what} at {cell}, which has {} lanes from there on", reached + 1);
+                return Err(invalid(mask, message));
+            }
+            check_columns(block, cell.column..cell.column + columns, &format!("tcgen05.mma with {what} in"), mask)
+        };
+        within("D", d, product.columns_of_d())?;
+        if let OperandA::Tmem(a) = a {
+            within("A", a, product.columns_of_a())?;
+        }
+    }
+    let (predicate, negated) = op.accumulate;
+    let accumulates = (*context.predicate(predicate) >> lane & 1 == 1) != negated;
+    let words: Vec<u32> = op.disabled.iter().map(|row| rows.lane(*row, lane)).collect();
+    let disabled = (0..ranks.len()).map(|at| words.as_chunks::<4>().0.get(at).copied().unwrap_or_default()).collect();
+    let scale = accumulates.then(|| 0.5f64.powi(op.scale as i32));
+    Ok(Multiply { product, ranks, d, a, b, scale, disabled })
+}
+
+/// Reports the memory of a product to a sanitiser: its tiles in the block's own shared memory, and its cells.
+fn check_product<M: Monitor>(context: &mut Context<'_, '_, M>, multiply: &Multiply, lane: usize) -> Checked<()> {
+    let at = context.at();
+    let Context { launch, block, monitor, warp, pc, .. } = context;
+    let Some(sanitiser) = monitor.sanitiser() else { return Ok(()) };
+    let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
+    sanitiser.product_asked(launch, block, by, &multiply.shared_ranges());
+    let who = (warp.number, 1 << lane);
+    let d = multiply.d_cells();
+    sanitiser.tmem_accessed(at, block, who, &d, TmemUse::Product);
+    let mut read = vec![("D", d)];
+    if multiply.scale.is_none() || block.products_under_way().any(|(_, other)| other.d_cells().meets(&d)) {
+        read.clear();
+    }
+    if let Some(a) = multiply.a_cells() {
+        sanitiser.tmem_accessed(at, block, who, &a, TmemUse::Operand);
+        read.push(("A", a));
+    }
+    for (what, cells) in read {
+        let unwritten = block.tensor.as_ref().and_then(|memory| memory.first_unwritten(&cells));
+        if let Some(cell) = unwritten {
+            let message = format!("tcgen05.mma reads {what} in tensor memory that was never written, at {cell}");
+            sanitiser.report(at, *Problem::new(FaultKind::UninitialisedRead, 1 << lane, message));
+        }
+    }
+    Ok(())
+}
+
+/// The arrival that a lane asks for, checked.
+fn arrival<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    commit: &TmemCommit,
+    lane: usize,
+) -> Checked<TensorWork> {
+    let address = addresses(rows, context.frame_local(), &commit.barrier)[lane];
+    let at = cluster::offset_of(address);
+    if !at.is_multiple_of(8) || at + 8 > context.block.shared_bytes {
+        return Err(mbarrier::invalid(lane, address, "an mbarrier has to be in shared memory".to_owned()));
+    }
+    let ranks: Vec<u32> = match commit.multicast {
+        Some(row) => lanes(rows.lane(row, lane) & 0xffff).map(|rank| rank as u32).collect(),
+        None => match Owner::of(context.block, cluster::code_of(address)) {
+            Some(Owner::Peer(rank)) => vec![rank],
+            _ => vec![context.block.rank],
+        },
+    };
+    for rank in &ranks {
+        match cluster::member(context.block, *rank) {
+            Some(block) => mbarrier::check(block, lane, at)?,
+            None => return Err(invalid(1 << lane, format!("tcgen05.commit for block {rank} of a smaller cluster"))),
+        }
+    }
+    Ok(TensorWork::Arrive { at, ranks })
+}
+
+/// Does the work that the mbarrier at `at` in the block's shared memory waits for, until its phase `is_over`.
+pub(crate) fn arrive_for<M: Monitor>(
+    block: &mut Block,
+    launch: &Launch<'_>,
+    monitor: &mut M,
+    at: u64,
+    is_over: impl Fn(&mut Block) -> bool,
+) -> Checked<()> {
+    let own = block.rank;
+    for rank in 0..block.peers.len().max(1) as u32 {
+        loop {
+            let Some(memory) = cluster::member(block, rank).and_then(|owner| owner.tensor.as_mut()) else { break };
+            let is_its = |task: &Task| match &task.work {
+                TensorWork::Arrive { at: there, ranks } => *there == at && ranks.contains(&own),
+                TensorWork::Multiply(_) => false,
+            };
+            let Some(last) = memory.tasks.iter().position(is_its) else { break };
+            if is_over(block) {
+                return Ok(());
+            }
+            let Some(memory) = cluster::member(block, rank).and_then(|owner| owner.tensor.as_mut()) else { break };
+            let Issuer { warp, lane, .. } = memory.tasks[last].by;
+            let is_due = |task: &mut Task| task.by.warp == warp && task.by.lane == lane;
+            let due: Vec<Task> = memory.tasks.extract_if(..=last, is_due).collect();
+            for task in due {
+                perform(block, launch, monitor, task)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Called when a block has ended: does what is left.
+pub(crate) fn end<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -> Checked<()> {
+    if let Some(sanitiser) = monitor.sanitiser() {
+        sanitiser.tmem_left(launch, block);
+    }
+    finish(block, launch, monitor)
+}
+
+/// Does all the work that threads of the block have asked for.
+fn finish<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -> Checked<()> {
+    let tasks = block.tensor.as_mut().map(|memory| std::mem::take(&mut memory.tasks));
+    tasks.into_iter().flatten().try_for_each(|task| perform(block, launch, monitor, task))
+}
+
+fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, task: Task) -> Checked<()> {
+    match task.work {
+        TensorWork::Multiply(multiply) => {
+            self::multiply(block, &multiply);
+            if let Some(sanitiser) = monitor.sanitiser() {
+                for owner in multiply
+                    .ranks
+                    .iter()
+                    .filter_map(|rank| cluster::member(block, *rank).map(|owner| owner.number))
+                    .collect::<Vec<_>>()
+                {
+                    sanitiser.tmem_multiplied(owner, task.by, &multiply);
+                }
+            }
+            Ok(())
+        }
+        TensorWork::Arrive { at, ranks } => {
+            for rank in ranks {
+                let Some(target) = cluster::member(block, rank) else { continue };
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.tmem_arrives(launch, target, task.by, at);
+                }
+                if let Err(message) = mbarrier::arrive(target, at, 1, false, false) {
+                    let Issuer { block, warp, lane, pc, .. } = task.by;
+                    let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the arrival");
+                    let problem = mbarrier::invalid(lane, at, message).note(place);
+                    super::transfers::report(launch, monitor, task.by, problem)?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Executes a product. Its addresses have been checked; a block whose tensor memory was freed since still has it.
+fn multiply(block: &mut Block, multiply: &Multiply) {
+    let Multiply { product, ranks, d, a, b, scale, disabled } = multiply;
+    // B has columns of each block.
+    let parts: Vec<Vec<f64>> =
+        ranks.iter().filter_map(|rank| Some(product.read_b(*b, &chunks(cluster::member(block, *rank)?)))).collect();
+    let mut words = Vec::new();
+    for (rank, disabled) in ranks.iter().zip(disabled) {
+        let Some(owner) = cluster::member(block, *rank) else { continue };
+        let values = match a {
+            OperandA::Shared(a) => product.read_a(*a, &chunks(owner)),
+            OperandA::Tmem(a) => {
+                let memory = owner.tensor.get_or_insert_default();
+                product.gather_a(&|cell| memory.get(moved(*a, cell)))
+            }
+        };
+        let memory = owner.tensor.get_or_insert_default();
+        let k = values.len() / product.rows() as usize;
+        for (row, values) in (0..).zip(values.chunks_exact(k)) {
+            let mut first = 0;
+            for part in &parts {
+                let columns = (part.len() / k) as u32;
+                let cells = || (first..first + columns).map(|column| moved(*d, product.cell(row, column)));
+                let before: Vec<u32> = cells().map(|cell| memory.get(cell)).collect();
+                product.row(values, part, scale.map(|scale| (&before[..], scale)), &mut words);
+                for (cell, word) in cells().zip(&words) {
+                    if disabled[(cell.lane / 32) as usize] >> (cell.lane % 32) & 1 == 0 {
+                        memory.set(cell, *word);
+                    }
+                }
+                first += columns;
+            }
+        }
+    }
+}

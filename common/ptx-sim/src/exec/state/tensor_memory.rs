@@ -1,0 +1,203 @@
+//! A block's tensor memory, and the work on it that is under way.
+
+use std::ops::Range;
+
+use super::block::Block;
+use super::products::{Ranges, ranges};
+use super::transfers::Issuer;
+use crate::matrix::Descriptor;
+use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product};
+
+/// Tensor memory of a block that has allocated some.
+#[derive(Debug)]
+pub(crate) struct TensorMemory {
+    /// By lane and column.
+    cells: Vec<u32>,
+    /// Lanes of each column that were written.
+    written: Vec<u128>,
+    /// Ranges of columns, in the order of their allocation, with the warp and instruction of each.
+    allocations: Vec<(Range<u32>, (u32, usize))>,
+    /// Number of columns of the last allocation: later ones are no larger.
+    pub(crate) last: u32,
+    /// Instruction that gave up the right to allocate.
+    pub(crate) relinquished: Option<usize>,
+    /// What threads of the block have asked for, in that order.
+    pub(crate) tasks: Vec<Task>,
+}
+
+impl Default for TensorMemory {
+    fn default() -> Self {
+        Self {
+            cells: vec![0; (LANES * COLUMNS) as usize],
+            written: vec![0; COLUMNS as usize],
+            allocations: Vec::new(),
+            last: COLUMNS,
+            relinquished: None,
+            tasks: Vec::new(),
+        }
+    }
+}
+
+impl TensorMemory {
+    /// Host memory that it takes, in bytes.
+    pub(crate) const BYTES: u64 = (LANES * COLUMNS) as u64 * 4;
+
+    /// Allocates that many columns, a power of two, for an instruction of a warp. `None`: they are not free.
+    pub(crate) fn allocate(&mut self, columns: u32, by: (u32, usize)) -> Option<u32> {
+        let is_free = |range: &Range<u32>| {
+            self.allocations.iter().all(|(other, _)| other.end <= range.start || other.start >= range.end)
+        };
+        let range = (0..COLUMNS).step_by(columns as usize).map(|first| first..first + columns).find(is_free)?;
+        self.written[range.start as usize..range.end as usize].fill(0);
+        self.allocations.push((range.clone(), by));
+        self.last = columns;
+        Some(range.start)
+    }
+
+    /// Frees an allocation; false: there is none.
+    pub(crate) fn free(&mut self, first: u32, columns: u32) -> bool {
+        let found = self.allocations.iter().position(|(range, _)| *range == (first..first + columns));
+        found.map(|at| self.allocations.remove(at)).is_some()
+    }
+
+    /// The allocations, in their order.
+    pub(crate) fn allocations(&self) -> &[(Range<u32>, (u32, usize))] {
+        &self.allocations
+    }
+
+    /// The first of some columns that is not allocated.
+    pub(crate) fn first_outside(&self, mut columns: Range<u32>) -> Option<u32> {
+        columns.find(|column| !self.allocations.iter().any(|(range, _)| range.contains(column)))
+    }
+
+    /// The word of a cell, which has been checked.
+    pub(crate) fn get(&self, Cell { lane, column }: Cell) -> u32 {
+        self.cells[(lane * COLUMNS + column) as usize]
+    }
+
+    /// Writes a cell, which has been checked.
+    pub(crate) fn set(&mut self, Cell { lane, column }: Cell, word: u32) {
+        self.cells[(lane * COLUMNS + column) as usize] = word;
+        self.written[column as usize] |= 1 << lane;
+    }
+
+    /// The first of some cells that was never written.
+    pub(crate) fn first_unwritten(&self, cells: &Cells) -> Option<Cell> {
+        (cells.first..cells.end).find_map(|column| {
+            let unwritten = cells.lanes & !self.written[column as usize];
+            (unwritten != 0).then(|| Cell { lane: unwritten.trailing_zeros(), column })
+        })
+    }
+}
+
+/// Cells of tensor memory: some lanes of neighbouring columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cells {
+    /// A bit for each lane.
+    pub(crate) lanes: u128,
+    pub(crate) first: u32,
+    pub(crate) end: u32,
+}
+
+impl Cells {
+    pub(crate) fn new(lanes: impl Iterator<Item = u32>, columns: Range<u32>) -> Self {
+        let lanes = lanes.filter(|lane| *lane < LANES).fold(0, |all, lane| all | 1 << lane);
+        Self { lanes, first: columns.start, end: columns.end }
+    }
+
+    /// Whether the two have a cell in common.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.lanes & other.lanes != 0 && self.first < other.end && other.first < self.end
+    }
+}
+
+/// Work that a thread has asked for.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) by: Issuer,
+    pub(crate) work: TensorWork,
+}
+
+#[derive(Debug)]
+pub(crate) enum TensorWork {
+    Multiply(Box<Multiply>),
+    /// An arrival at the mbarriers at that offset in the shared memory of these blocks of the cluster.
+    Arrive {
+        at: u64,
+        ranks: Vec<u32>,
+    },
+}
+
+/// A product with its operands.
+#[derive(Debug)]
+pub(crate) struct Multiply {
+    pub(crate) product: Product,
+    /// Blocks of the cluster that it is of.
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) d: Cell,
+    pub(crate) a: OperandA,
+    pub(crate) b: Descriptor,
+    /// Factor of D before; `None`: it starts at zero.
+    pub(crate) scale: Option<f64>,
+    /// Masks of the lanes that are not written, for each block.
+    pub(crate) disabled: Vec<[u32; 4]>,
+}
+
+impl Multiply {
+    /// Cells of D in each block.
+    pub(crate) fn d_cells(&self) -> Cells {
+        let Cell { lane: first, column } = self.d;
+        Cells::new(self.product.lanes().map(|lane| first + lane), column..column + self.product.columns_of_d())
+    }
+
+    /// Cells of A in each block, if it is in tensor memory.
+    pub(crate) fn a_cells(&self) -> Option<Cells> {
+        let OperandA::Tmem(Cell { lane: first, column }) = self.a else { return None };
+        let rows = (0..self.product.rows()).map(|row| first + self.product.lane(row));
+        Some(Cells::new(rows, column..column + self.product.columns_of_a()))
+    }
+
+    /// Ranges of each block's shared memory that the product reads, in order.
+    pub(crate) fn shared_ranges(&self) -> Ranges {
+        let a = match self.a {
+            OperandA::Shared(a) => Some((self.product.tile_a(), a)),
+            OperandA::Tmem(_) => None,
+        };
+        let tiles = a.into_iter().chain([(self.product.tile_b(), self.b)]);
+        ranges(tiles.flat_map(|(tile, found)| tile.addresses(found)).map(|(address, _)| address).collect())
+    }
+
+    /// Whether the product reads one of those bytes of each block's shared memory.
+    pub(crate) fn reads_shared(&self, at: u64, bytes: u64) -> bool {
+        self.shared_ranges().iter().any(|[from, count]| *from < at + bytes && at < from + count)
+    }
+}
+
+impl Block {
+    /// Products that have yet to happen with this block's memory, and who asked for each.
+    pub(crate) fn products_under_way(&self) -> impl Iterator<Item = (Issuer, &Multiply)> {
+        let other = self.peers.get((self.rank ^ 1) as usize).and_then(|peer| peer.tensor.as_ref());
+        let tasks = self.tensor.iter().chain(other).flat_map(|memory| &memory.tasks);
+        tasks.filter_map(|task| match &task.work {
+            TensorWork::Multiply(multiply) if multiply.ranks.contains(&self.rank) => Some((task.by, &**multiply)),
+            _ => None,
+        })
+    }
+
+    /// Whether some product has yet to read its tiles in shared memory.
+    pub(crate) fn has_tiles_to_read(&self) -> bool {
+        self.wgmmas.are_to_read() || self.tensor.is_some() && self.products_under_way().next().is_some()
+    }
+
+    /// The product that has yet to read one of those bytes of shared memory: its instruction, and the warp that asked first.
+    pub(crate) fn product_to_read(&self, at: u64, bytes: u64) -> Option<(usize, u32)> {
+        let tcgen05 = || self.products_under_way().find(|(_, multiply)| multiply.reads_shared(at, bytes));
+        self.wgmmas.to_read(at, bytes).or_else(|| tcgen05().map(|(by, _)| (by.pc, by.warp)))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OperandA {
+    Shared(Descriptor),
+    Tmem(Cell),
+}

@@ -1,0 +1,178 @@
+//! `tcgen05`: tensor memory and its products.
+
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, invalid, unsupported};
+use crate::matrix::tcgen05::{Kind, TmemMove, TmemShape};
+use crate::scalar::Scalar;
+
+/// Registers of the mask of lanes that a product does not write, per block.
+const DISABLED: usize = 4;
+
+impl<'a> FunctionLowering<'_, 'a> {
+    pub(super) fn tcgen05(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let Some(action) = m.one(|name| {
+            let actions = [
+                "alloc",
+                "dealloc",
+                "relinquish_alloc_permit",
+                "ld",
+                "st",
+                "wait::ld",
+                "wait::st",
+                "mma",
+                "commit",
+                "fence::before_thread_sync",
+                "fence::after_thread_sync",
+            ];
+            actions.into_iter().find(|action| *action == name)
+        }) else {
+            return match m.0.first() {
+                Some(name) => unsupported(format!("tcgen05.{name}")),
+                None => invalid("tcgen05 without an action"),
+            };
+        };
+        let pair = m.flag("cta_group::2");
+        m.flag("cta_group::1");
+        match action {
+            "mma" => return self.tmem_product(m, pair, ops),
+            "commit" => return self.tmem_commit(m, pair, ops),
+            "ld" | "st" => return self.tmem_access(m, action == "ld", ops),
+            "fence::before_thread_sync" | "fence::after_thread_sync" => {
+                return self.plain(m, Op::TmemFence { after: action.ends_with("after_thread_sync") });
+            }
+            _ => {}
+        }
+        m.ignore(&["sync", "aligned", "b32"]);
+        let space = m.space().unwrap_or(MemSpace::Generic);
+        m.finish()?;
+        let op = match (action, ops) {
+            ("alloc", [to, columns]) => {
+                let (to, columns) = (self.address(to, space)?, self.src(columns, Scalar::U32)?);
+                TogetherOp::TmemAlloc(Box::new(TmemAlloc { to, columns, pair }))
+            }
+            ("dealloc", [address, columns]) => {
+                let (address, columns) = (self.src(address, Scalar::B32)?, self.src(columns, Scalar::U32)?);
+                TogetherOp::TmemFree { address, columns, pair }
+            }
+            ("relinquish_alloc_permit", []) => TogetherOp::TmemRelinquish { pair },
+            ("wait::ld" | "wait::st", []) => TogetherOp::TmemWait { stores: action == "wait::st" },
+            _ => return invalid(format!("tcgen05.{action} with {} operands", ops.len())),
+        };
+        self.together(None, op)
+    }
+
+    /// `tcgen05.ld r, [taddr] {, apart};` and `tcgen05.st [taddr] {, apart}, r;`
+    fn tmem_access(&mut self, m: &mut Modifiers<'_>, load: bool, ops: &[Operand<'a>]) -> Lower<()> {
+        m.ignore(&["sync", "aligned", "b32"]);
+        let packed = m.flag(if load { "pack::16b" } else { "unpack::16b" });
+        let repeats = m.one(|name| name.strip_prefix('x')?.parse::<u32>().ok());
+        let shape = m.one(|name| {
+            Some(match name {
+                "32x32b" => TmemShape::By32x32,
+                "16x64b" => TmemShape::By16x64,
+                "16x128b" => TmemShape::By16x128,
+                "16x256b" => TmemShape::By16x256,
+                "16x32bx2" => TmemShape::Two16x32 { apart: 0 },
+                _ => return None,
+            })
+        });
+        m.finish()?;
+        let halves = matches!(shape, Some(TmemShape::Two16x32 { .. }));
+        let (registers, address, apart) = match (load, ops) {
+            (true, [registers, address]) | (false, [address, registers]) if !halves => (registers, address, None),
+            (true, [registers, address, Operand::Int(apart)]) | (false, [address, Operand::Int(apart), registers])
+                if halves =>
+            {
+                (registers, address, u32::try_from(*apart).ok())
+            }
+            _ => return invalid("tcgen05.ld and tcgen05.st take registers and an address, and .16x32bx2 an offset"),
+        };
+        let shape = match (shape, apart) {
+            (Some(TmemShape::Two16x32 { .. }), Some(apart)) => TmemShape::Two16x32 { apart },
+            (Some(TmemShape::Two16x32 { .. }), None) => {
+                return invalid("the offset of the second half is not negative");
+            }
+            (Some(shape), _) => shape,
+            (None, _) => return invalid("tcgen05.ld and tcgen05.st have a shape"),
+        };
+        let Some(form) = repeats.and_then(|repeats| TmemMove::new(shape, repeats, packed)) else {
+            return invalid("tcgen05.ld and tcgen05.st are repeated .x1, .x2, .x4 and so on, up to 128 registers");
+        };
+        let rows = self.vector(registers, Scalar::B32, form.registers(), load)?;
+        let address = self.tmem_address(address)?;
+        let access = Box::new(TmemAccess { form, address, rows });
+        self.together(None, if load { TogetherOp::TmemLoad(access) } else { TogetherOp::TmemStore(access) })
+    }
+
+    /// `[taddr]`: 32 bits.
+    fn tmem_address(&mut self, operand: &Operand<'a>) -> Lower<Address> {
+        let address = self.address(operand, MemSpace::Shared)?;
+        match address.base {
+            Base::Row32(_) | Base::None => Ok(address),
+            _ => invalid("an address in tensor memory has 32 bits"),
+        }
+    }
+
+    /// `tcgen05.mma [d], a, b, descriptor {, {lanes…}}, enable-input-d {, scale-input-d};`
+    fn tmem_product(&mut self, m: &mut Modifiers<'_>, pair: bool, ops: &[Operand<'a>]) -> Lower<()> {
+        let kind = m.one(|name| Kind::from_name(name.strip_prefix("kind::")?));
+        // Hints for operands that stay in the collector.
+        m.0.retain(|name| !name.starts_with("collector::a::"));
+        m.finish()?;
+        let Some(kind) = kind else { return unsupported("a tcgen05.mma of this kind") };
+        let [d, a, b, descriptor, rest @ ..] = ops else {
+            return invalid("tcgen05.mma takes d, a, b and a descriptor");
+        };
+        let (disabled, rest) = match rest {
+            [mask @ Operand::Vector(_), rest @ ..] => {
+                let count = if pair { 2 * DISABLED } else { DISABLED };
+                (self.vector(mask, Scalar::B32, count, false)?, rest)
+            }
+            rest => (Vec::new(), rest),
+        };
+        let (accumulate, scale) = match rest {
+            [accumulate] => (accumulate, 0),
+            [accumulate, Operand::Int(scale @ 0..=15)] if matches!(kind, Kind::F16 | Kind::Tf32) => {
+                (accumulate, *scale as u32)
+            }
+            _ => return invalid("tcgen05.mma takes enable-input-d, and scale-input-d of 0 to 15 for f16 and tf32"),
+        };
+        let product = TmemProduct {
+            kind,
+            d: self.tmem_address(d)?,
+            a: match a {
+                Operand::Address(..) => TmemA::Tmem(self.tmem_address(a)?),
+                _ => TmemA::Shared(self.src(a, Scalar::B64)?),
+            },
+            b: self.src(b, Scalar::B64)?,
+            descriptor: self.src(descriptor, Scalar::B32)?,
+            disabled,
+            accumulate: self.predicate(accumulate)?,
+            scale,
+        };
+        self.emit(Op::Tcgen05(Box::new(Tcgen05 { pair, op: Tcgen05Op::Multiply(Box::new(product)) })));
+        Ok(())
+    }
+
+    /// `tcgen05.commit [mbar] {, mask};`
+    fn tmem_commit(&mut self, m: &mut Modifiers<'_>, pair: bool, ops: &[Operand<'a>]) -> Lower<()> {
+        if !m.flag("mbarrier::arrive::one") {
+            return invalid("tcgen05.commit has .mbarrier::arrive::one");
+        }
+        let multicast = m.flag("multicast::cluster");
+        let space = m.space().unwrap_or(MemSpace::Generic);
+        m.flag("b64");
+        m.finish()?;
+        let (barrier, mask) = match (multicast, ops) {
+            (false, [barrier]) => (barrier, None),
+            (true, [barrier, mask]) => (barrier, Some(self.src(mask, Scalar::U16)?)),
+            _ => return invalid("tcgen05.commit takes an mbarrier, and for .multicast::cluster a mask"),
+        };
+        let commit = TmemCommit { barrier: self.address(barrier, space)?, multicast: mask };
+        self.emit(Op::Tcgen05(Box::new(Tcgen05 { pair, op: Tcgen05Op::Commit(Box::new(commit)) })));
+        Ok(())
+    }
+}

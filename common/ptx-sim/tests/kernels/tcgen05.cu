@@ -1,0 +1,302 @@
+// Tensor memory and its products (tcgen05). `product`, `moves` and those named after what they do are right; each of the others
+// makes the mistake that it is named after. As `tests/it/tcgen05.rs` launches them: 128 threads.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr int STEP = 32; // bytes of k of one product
+
+// How a tile of `extent` rows of A (or columns of B) lies in shared memory.
+struct Layout {
+    int extent, swizzle, mn_major;
+};
+
+__device__ __forceinline__ u64 describe(const u8 *tile, Layout layout) {
+    u64 start = __cvta_generic_to_shared(tile) >> 4;
+    // Steps across and along k, from one pattern of the swizzle to the next.
+    u64 leading = 0, stride = 0;
+    if (!layout.mn_major) {
+        stride = 8 * layout.swizzle;
+        leading = layout.extent * layout.swizzle;
+    } else {
+        u64 across = 8 * layout.swizzle, along = (u64)layout.extent / 8 * 16 * 8;
+        leading = layout.swizzle == 16 ? along : across;
+        stride = layout.swizzle == 16 ? across : along;
+    }
+    u64 mode = layout.swizzle == 128 ? 2 : layout.swizzle == 64 ? 4 : layout.swizzle == 32 ? 6 : 0;
+    return start | leading >> 4 << 16 | stride >> 4 << 32 | 1ull << 46 | mode << 61;
+}
+
+// Place in a tile of element (mn, k), of `bytes` bytes.
+__device__ __forceinline__ int place(Layout layout, int mn, int k, int bytes) {
+    int w = layout.swizzle, at;
+    if (!layout.mn_major) {
+        int byte = k * bytes;
+        at = mn / 8 * 8 * w + mn % 8 * w + byte % w + byte / w * layout.extent * w;
+    } else {
+        int byte = mn * bytes;
+        at = k % 8 * w + byte % w + byte / w * 8 * w + k / 8 * (layout.extent / 8 * 16 * 8);
+    }
+    return at ^ ((at >> 7) & (w / 16 - 1)) << 4;
+}
+
+__device__ __forceinline__ void fill(u8 *tile, const u8 *from, Layout layout, int bytes, int pitch) {
+    int k = STEP / bytes;
+    for (int i = threadIdx.x; i < layout.extent * k; i += blockDim.x) {
+        int to = place(layout, i / k, i % k, bytes);
+        for (int byte = 0; byte < bytes; ++byte) tile[to + byte] = from[i / k * pitch + i % k * bytes + byte];
+    }
+}
+
+__device__ __forceinline__ u32 allocate(u32 columns) {
+    __shared__ u32 address;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(&address)), "r"(columns) : "memory");
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+    }
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    return address;
+}
+
+__device__ __forceinline__ void release(u32 address, u32 columns) {
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "r"(columns));
+}
+
+__device__ __forceinline__ void begin(u64 *barrier) {
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"((u32)__cvta_generic_to_shared(barrier)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ void commit(u64 *barrier) {
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"((u32)__cvta_generic_to_shared(barrier)) : "memory");
+}
+
+__device__ __forceinline__ void await(u64 *barrier, u32 parity) {
+    asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+#define MULTIPLY(kind, d, a, b, descriptor, accumulate)                                                                     \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}" \
+                 ::"r"(d), "l"(a), "l"(b), "r"(descriptor), "r"((int)(accumulate)) : "memory")
+
+__device__ __forceinline__ void multiply(int kind, u32 d, u64 a, u64 b, u32 descriptor, bool accumulate) {
+    switch (kind) {
+        case 0: MULTIPLY("f16", d, a, b, descriptor, accumulate); break;
+        case 1: MULTIPLY("tf32", d, a, b, descriptor, accumulate); break;
+        case 2: MULTIPLY("f8f6f4", d, a, b, descriptor, accumulate); break;
+        default: MULTIPLY("i8", d, a, b, descriptor, accumulate);
+    }
+}
+
+// A column of the warp's lanes of D.
+__device__ __forceinline__ u32 column(u32 address) {
+    u32 word;
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(address));
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    return word;
+}
+
+__shared__ alignas(1024) u8 a_tile[128 * STEP * 4];
+__shared__ alignas(1024) u8 b_tile[256 * STEP * 4];
+__shared__ u64 barrier;
+
+// out[lane, column] = the words of D, of A[rows, k] · B[columns, k]ᵀ for `steps` of 32 bytes of k.
+extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind, u32 descriptor, Layout of_a, Layout of_b, int bytes, int steps) {
+    begin(&barrier);
+    u32 columns = 32;
+    while (columns < (u32)of_b.extent) columns *= 2;
+    u32 d = allocate(columns);
+    for (int step = 0; step < steps; ++step) {
+        fill(a_tile, a + step * STEP, of_a, bytes, steps * STEP);
+        fill(b_tile, b + step * STEP, of_b, bytes, steps * STEP);
+        asm volatile("fence.proxy.async;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            multiply(kind, d, describe(a_tile, of_a), describe(b_tile, of_b), descriptor, step > 0);
+            commit(&barrier);
+        }
+        await(&barrier, step & 1);
+        __syncthreads();
+    }
+    for (int i = 0; i < of_b.extent; ++i) out[threadIdx.x * of_b.extent + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    release(d, columns);
+}
+
+// A in tensor memory, as 16 columns; D = A[128, 32] · B[64, 32]ᵀ / 8 + A[128, 32] · B[64, 32]ᵀ, but for lanes 0 to 31 and 96, which keep the first.
+extern "C" __global__ void from_tensor_memory(const u32 *a, const u8 *b, u32 *out, u32 descriptor) {
+    begin(&barrier);
+    u32 d = allocate(128), of_a = d + 64, warp = threadIdx.x / 32 << 21;
+    Layout of_b = {64, 64, 0};
+    for (int i = 0; i < 16; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(of_a + warp + i), "r"(a[threadIdx.x * 16 + i]) : "memory");
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    for (int half = 0; half < 2; ++half) fill(b_tile + 4096 * half, b + half * STEP, of_b, 2, 2 * STEP);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (threadIdx.x == 0) {
+        for (int step = 0; step < 4; ++step) {
+            u64 tile = describe(b_tile + 4096 * (step & 1), of_b);
+            u32 of_step = of_a + 8 * (step & 1);
+            if (step != 2)
+                asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, {%5, %6, %6, %7}, p;\n}"
+                             ::"r"(d), "r"(of_step), "l"(tile), "r"(descriptor), "r"(step), "r"(step < 2 ? 0 : -1), "r"(0), "r"(step < 2 ? 0 : 1) : "memory");
+            else
+                asm volatile("{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, {%4, %5, %5, %6}, p, 3;\n}"
+                             ::"r"(d), "r"(of_step), "l"(tile), "r"(descriptor), "r"(-1), "r"(0), "r"(1) : "memory");
+        }
+        commit(&barrier);
+    }
+    await(&barrier, 0);
+    for (int i = 0; i < 64; ++i) out[threadIdx.x * 64 + i] = column(d + warp + i);
+    release(d, 128);
+}
+
+__device__ __forceinline__ u32 rank() {
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ void meet() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// A product of a pair of blocks: each has half of A's rows and half of B's columns in its shared memory, and its rows of D.
+extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descriptor, int rows, int columns) {
+    Layout of_a = {rows / 2, 128, 0}, of_b = {columns / 2, 128, 0};
+    __shared__ u32 place;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 256;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+    }
+    begin(&barrier);
+    u32 d = place;
+    fill(a_tile, a + rank() * rows / 2 * STEP, of_a, 2, STEP);
+    fill(b_tile, b + rank() * columns / 2 * STEP, of_b, 2, STEP);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    meet();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (rank() == 0 && threadIdx.x == 0) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}"
+                     ::"r"(d), "l"(describe(a_tile, of_a)), "l"(describe(b_tile, of_b)), "r"(descriptor) : "memory");
+        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+    }
+    await(&barrier, 0);
+    for (int i = 0; i < columns; ++i) out[(rank() * 128 + threadIdx.x) * columns + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    meet();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 256;" ::"r"(d));
+}
+
+enum Mistake {
+    nothing_wrong, reads_too_early, never_commits, uses_registers_early, overwrites_its_tile, does_not_fence_the_proxy, leaks, frees_twice,
+    reaches_other_lanes, leaves_its_columns, does_not_wait_for_its_store, adds_to_nothing, has_no_such_shape, allocates_without_permit,
+    allocates_too_much, allocates_an_odd_number, has_no_fence_after, copies_onto_its_tile, ends_too_early
+};
+
+// A[128, 16] · B[64, 16]ᵀ, with A in tensor memory too, and one mistake at most.
+template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const u8 *b, u32 *out, u32 descriptor) {
+    Layout of_a = {128, 128, 0}, of_b = {64, 128, 0};
+    begin(&barrier);
+    u32 d, warp = threadIdx.x / 32 << 21;
+    __shared__ u32 place, more;
+    auto alloc = [](u32 *to, u32 columns) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(to)), "r"(columns) : "memory");
+    };
+    auto dealloc = [](u32 address, u32 columns) {
+        asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "r"(columns));
+    };
+    if (threadIdx.x < 32) {
+        if (M == allocates_an_odd_number) alloc(&more, 48); // allocates_an_odd_number
+        alloc(&place, M == allocates_too_much ? 512 : 128); // leaks
+        if (M == allocates_too_much) alloc(&more, 32); // allocates_too_much
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+        if (M == allocates_without_permit) alloc(&more, 32); // allocates_without_permit
+    }
+    fill(a_tile, a, of_a, 2, STEP);
+    fill(b_tile, b, of_b, 2, STEP);
+    if (M != does_not_fence_the_proxy) asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    d = place;
+    u32 of_lane = d + 64 + warp;
+    for (int i = 0; i < 8; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(of_lane + i), "r"(((const u32 *)a)[threadIdx.x * 8 + i]) : "memory");
+    if (M != does_not_wait_for_its_store) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (threadIdx.x == 0) {
+        u32 shape = M == has_no_such_shape ? descriptor & ~(31u << 24) | 6u << 24 : descriptor;
+        MULTIPLY("f16", d, describe(a_tile, of_a), describe(b_tile, of_b), shape, M == adds_to_nothing); // has_no_such_shape adds_to_nothing does_not_fence_the_proxy ends_too_early
+        asm volatile("{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}"
+                     ::"r"(d), "r"(d + 64), "l"(describe(b_tile, of_b)), "r"(descriptor) : "memory"); // does_not_wait_for_its_store
+        if (M != never_commits && M != ends_too_early) commit(&barrier);
+    }
+    if (M == overwrites_its_tile && threadIdx.x == 0) b_tile[0] = 0; // overwrites_its_tile
+    if (M == copies_onto_its_tile && threadIdx.x == 0)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
+                     ::"r"((u32)__cvta_generic_to_shared(b_tile)), "l"(b), "r"((u32)__cvta_generic_to_shared(&barrier)) : "memory"); // copies_onto_its_tile
+    if (M != ends_too_early) {
+        if (M != reads_too_early && M != has_no_fence_after) await(&barrier, 0); // never_commits
+        if (M == has_no_fence_after) asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(&barrier)) : "memory");
+        u32 word;
+        if (M == reaches_other_lanes) column(d + (warp ^ 1 << 21)); // reaches_other_lanes
+        if (M == leaves_its_columns) column(d + warp + 128); // leaves_its_columns
+        for (int i = 0; i < 64; ++i) {
+            asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(d + warp + i)); // reads_too_early has_no_fence_after
+            if (M == uses_registers_early) out[threadIdx.x * 64 + i] = word; // uses_registers_early
+            asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+            out[threadIdx.x * 64 + i] = word;
+        }
+    }
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x < 32 && M != leaks) {
+        dealloc(d, M == allocates_too_much ? 512 : 128);
+        if (M == frees_twice) dealloc(d, 128); // frees_twice
+    }
+}
+
+#define KERNEL(name) \
+    extern "C" __global__ void name##_(const u8 *a, const u8 *b, u32 *out, u32 descriptor) { mistaken<name>(a, b, out, descriptor); }
+KERNEL(nothing_wrong)
+KERNEL(reads_too_early)
+KERNEL(never_commits)
+KERNEL(uses_registers_early)
+KERNEL(overwrites_its_tile)
+KERNEL(does_not_fence_the_proxy)
+KERNEL(leaks)
+KERNEL(frees_twice)
+KERNEL(reaches_other_lanes)
+KERNEL(leaves_its_columns)
+KERNEL(does_not_wait_for_its_store)
+KERNEL(adds_to_nothing)
+KERNEL(has_no_such_shape)
+KERNEL(allocates_without_permit)
+KERNEL(allocates_too_much)
+KERNEL(allocates_an_odd_number)
+KERNEL(has_no_fence_after)
+KERNEL(copies_onto_its_tile)
+KERNEL(ends_too_early)
+
+// The second block of a pair has gone when the first asks for their product.
+extern "C" __global__ void pair_without_its_second(const u8 *, const u8 *, u32 *, u32 descriptor) {
+    Layout tile = {64, 128, 0};
+    __shared__ u32 place;
+    if (rank() == 1) return;
+    if (threadIdx.x < 32) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 128;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+    for (int i = 0; i < 1000; ++i) __nanosleep(100);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %1, %2, p;\n}"
+                     ::"r"(place), "l"(describe(a_tile, tile)), "r"(descriptor) : "memory"); // pair_without_its_second
+}
