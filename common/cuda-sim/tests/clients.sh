@@ -129,6 +129,32 @@ cudarc() {
     echo "cudarc: $right of $all examples"
 }
 
+# Products for Blackwell's tensor cores, from gau-nernst/learn-cuda; PyTorch, which their files name, is not needed.
+blackwell() {
+    install blackwell 'cuda-toolkit[nvcc,cudart,crt,cccl,nvvm]==13.0.*'
+    local cuda source=$folder/blackwell/source/02e_matmul_sm100 version right=0 wrong=() found=()
+    cuda=$(toolkit blackwell)
+    [ -d "$folder/blackwell/source" ] || git clone --quiet https://github.com/gau-nernst/learn-cuda "$folder/blackwell/source"
+    git -C "$folder/blackwell/source" checkout --quiet 1454f8b
+    mkdir -p "$folder/blackwell/stub/torch" "$folder/blackwell/link"
+    printf '#include <cuda_bf16.h>\n#include <cstdlib>\n#include <tuple>\n#define TORCH_CHECK(ok, ...) if (!(ok)) exit(3)\n' \
+        >"$folder/blackwell/stub/torch/library.h"
+    ln -sf "$target/debug/libcuda_sim.so" "$folder/blackwell/link/libcuda.so"
+    ln -sf "$cuda/lib/libcudart.so.13" "$folder/blackwell/link/libcudart.so"
+    for version in 0 1a 1b 2a 2b 3 4 5 6 7a 7b 7c; do
+        if PATH=$cuda/bin:$PATH nvcc -w -std=c++17 --expt-relaxed-constexpr -lineinfo -cudart shared -cudadevrt none \
+            -gencode arch=compute_100a,code=compute_100a -I "$folder/blackwell/stub" -I "$cuda/include/cccl" -L "$folder/blackwell/link" \
+            -DKERNEL=matmul_v$version -o "$folder/blackwell/v$version" "$here/clients/blackwell.cu" "$source/matmul_v${version%[abc]}.cu" -lcuda &&
+            "$cuda_sim" --compute 10.0 "$folder/blackwell/v$version"; then
+            right=$((right + 1))
+            "$cuda_sim" --sanitize --compute 10.0 "$folder/blackwell/v$version" || found+=("v$version")
+        else
+            wrong+=("v$version")
+        fi
+    done
+    echo "learn-cuda 1454f8b, 02e_matmul_sm100: $right right${wrong[*]:+; not ${wrong[*]}}${found[*]:+; findings in ${found[*]}}"
+}
+
 # The tests of CubeCL's CUDA runtime, but for one whose kernel reads shared memory that it does not have: the error would stay with the
 # context of the others (cubecl-std, src/tests/reinterpret_slice.rs:122).
 cubecl() {
@@ -137,6 +163,6 @@ cubecl() {
     (simulated cubecl test --quiet --lib -- --skip reinterpret_slice_f16::shared_memory::write || true)
 }
 
-for client in "${@:-numba triton pycuda cudarc cubecl}"; do
+for client in "${@:-numba triton pycuda cudarc cubecl blackwell}"; do
     for name in $client; do "$name"; done
 done

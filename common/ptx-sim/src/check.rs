@@ -35,7 +35,10 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
 
 /// Writes the supported and the refused instructions, and how true the former are, in Markdown.
 fn write_support(out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "Instructions that run, in their forms up to compute capability 9.0 but for those below:\n")?;
+    writeln!(
+        out,
+        "Instructions that run, in their forms up to compute capability 9.0 (`tcgen05`: 10.0) but for those below:\n"
+    )?;
     let mut line = String::new();
     for name in ptx_sim::supported_mnemonics() {
         if line.len() + name.len() + 3 > 120 {

@@ -265,7 +265,7 @@ fn what_is_missing_is_said_in_a_sentence() {
     assert!(text(&missing.stderr).starts_with("error: /no/such/program: "), "{}", text(&missing.stderr));
     let capability = Command::cargo_bin("cuda-sim").unwrap().args(["--compute", "7.0", "true"]).output().unwrap();
     assert_eq!(capability.status.code(), Some(2));
-    assert!(text(&capability.stderr).contains("expected a compute capability from 7.5 to 9.0"));
+    assert!(text(&capability.stderr).contains("expected a compute capability from 7.5 to 10.0"));
     let kernel = run(&[], "no_such_kernel");
     assert!(text(&kernel.stderr).contains("cuModuleGetFunction failed with 500\n"), "{}", text(&kernel.stderr));
 }

@@ -21,8 +21,7 @@ kernel takes_a_struct
 
     let (code, stdout, _) = ptx_sim("check unsupported.ptx");
     assert_eq!(code, 1);
-    let expected =
-        "  unsupported instructions: 5\n    line 8: multimem.fence; (the instruction multimem)\n";
+    let expected = "  unsupported instructions: 5\n    line 8: multimem.fence; (the instruction multimem)\n";
     assert!(stdout.contains(expected), "{stdout}");
 
     let (code, stdout, _) = ptx_sim("check unsupported.ptx --json");
@@ -81,10 +80,7 @@ fn the_readme_says_what_is_supported() {
     let (_, after) = readme.split_once("<!-- ptx-sim check --list -->\n").expect("the mark of the list");
     let (shown, _) = after.split_once("<!-- end -->").expect("its end");
     assert_eq!(shown, listed, "replace what stands between the marks by what `ptx-sim check --list` prints");
-    assert!(
-        listed.contains("`mbarrier`")
-            && listed.contains("| `tcgen05.shift.cta_group::1.down` | tcgen05.shift |")
-    );
+    assert!(listed.contains("`mbarrier`") && listed.contains("| `tcgen05.shift.cta_group::1.down` | tcgen05.shift |"));
 }
 
 #[test]
