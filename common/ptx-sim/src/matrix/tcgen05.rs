@@ -412,7 +412,7 @@ impl Descriptor {
             1 => return Err("a swizzle of 128 bytes by 32 is not known to the simulator".to_owned()),
             other => return Err(format!("PTX has no swizzle {other}")),
         };
-        const KEPT: u64 = (1 << 46) - 1 | 7 << 49;
+        const KEPT: u64 = 0x000e_3fff_ffff_ffff;
         Ok(Self(bits & KEPT | swizzle << 62))
     }
 }

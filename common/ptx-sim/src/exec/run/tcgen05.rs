@@ -432,6 +432,11 @@ fn arrival<M: Monitor>(
     Ok(TensorWork::Arrive { at, ranks })
 }
 
+/// The tensor memory of the cluster's block of that rank.
+fn tensor_of(block: &mut Block, rank: u32) -> Option<&mut TensorMemory> {
+    cluster::member(block, rank)?.tensor.as_deref_mut()
+}
+
 /// Does the work that the mbarrier at `at` in the block's shared memory waits for, until its phase `is_over`.
 pub(crate) fn arrive_for<M: Monitor>(
     block: &mut Block,
@@ -441,24 +446,20 @@ pub(crate) fn arrive_for<M: Monitor>(
     is_over: impl Fn(&mut Block) -> bool,
 ) -> Checked<()> {
     let own = block.rank;
+    let is_its = |task: &Task| match &task.work {
+        TensorWork::Arrive { at: there, ranks } => *there == at && ranks.contains(&own),
+        TensorWork::Multiply(_) => false,
+    };
     for rank in 0..block.peers.len().max(1) as u32 {
-        loop {
-            let Some(memory) = cluster::member(block, rank).and_then(|owner| owner.tensor.as_mut()) else { break };
-            let is_its = |task: &Task| match &task.work {
-                TensorWork::Arrive { at: there, ranks } => *there == at && ranks.contains(&own),
-                TensorWork::Multiply(_) => false,
-            };
-            let Some(last) = memory.tasks.iter().position(is_its) else { break };
-            if is_over(block) {
-                return Ok(());
-            }
-            let Some(memory) = cluster::member(block, rank).and_then(|owner| owner.tensor.as_mut()) else { break };
+        while let Some(last) = tensor_of(block, rank).and_then(|memory| memory.tasks.iter().position(is_its))
+            && !is_over(block)
+        {
+            let Some(memory) = tensor_of(block, rank) else { break };
+            // An arrival tells of its own thread's work.
             let Issuer { warp, lane, .. } = memory.tasks[last].by;
             let is_due = |task: &mut Task| task.by.warp == warp && task.by.lane == lane;
             let due: Vec<Task> = memory.tasks.extract_if(..=last, is_due).collect();
-            for task in due {
-                perform(block, launch, monitor, task)?;
-            }
+            due.into_iter().try_for_each(|task| perform(block, launch, monitor, task))?;
         }
     }
     Ok(())

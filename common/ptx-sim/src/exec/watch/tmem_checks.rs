@@ -247,7 +247,7 @@ impl Sanitiser {
             if found.is_some() || !(access.kind.writes() || kind.writes()) || !access.cells.meets(cells) {
                 continue;
             }
-            let (fault, message, rule) = if !access.waited && !(access.warp == warp && access.kind == kind) {
+            let (fault, message, rule) = if !access.waited && (access.warp, access.kind) != (warp, kind) {
                 let message =
                     format!("{} of tensor memory before the wait for a {} of it", kind.name(), access.kind.name());
                 (FaultKind::TmemInFlight, message, ACCESS_WAIT)

@@ -5,7 +5,7 @@ use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid, unsupported};
-use crate::matrix::tcgen05::{Kind, TmemMove, TmemShape};
+use crate::matrix::tcgen05::{COLUMNS, Kind, TmemMove, TmemShape};
 use crate::scalar::Scalar;
 
 /// Registers of the mask of lanes that a product does not write, per block.
@@ -86,14 +86,14 @@ impl<'a> FunctionLowering<'_, 'a> {
             (true, [registers, address, Operand::Int(apart)]) | (false, [address, Operand::Int(apart), registers])
                 if halves =>
             {
-                (registers, address, u32::try_from(*apart).ok())
+                (registers, address, u32::try_from(*apart).ok().filter(|apart| *apart < COLUMNS))
             }
             _ => return invalid("tcgen05.ld and tcgen05.st take registers and an address, and .16x32bx2 an offset"),
         };
         let shape = match (shape, apart) {
             (Some(TmemShape::Two16x32 { .. }), Some(apart)) => TmemShape::Two16x32 { apart },
             (Some(TmemShape::Two16x32 { .. }), None) => {
-                return invalid("the offset of the second half is not negative");
+                return invalid("the offset of the second half is a number of columns");
             }
             (Some(shape), _) => shape,
             (None, _) => return invalid("tcgen05.ld and tcgen05.st have a shape"),
