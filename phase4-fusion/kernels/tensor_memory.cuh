@@ -2,7 +2,7 @@
 //
 // PTX ISA, "TensorCore 5th Generation Family Instructions" (tcgen05). An address has its lane in the upper 16 bits, and its column in
 // the lower ones. By the manual: no such GPU was there to compare with.
-// run: gemm
+// run: blackwell
 #pragma once
 #include "swizzled.cuh"
 
