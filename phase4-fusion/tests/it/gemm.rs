@@ -372,7 +372,7 @@ const IN_FLIGHT: Option<&[FaultKind]> =
 const RELEASED_EARLY: Option<&[FaultKind]> =
     Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace, FaultKind::Deadlock]);
 
-const PLANTED: [Planted; 35] = [
+const PLANTED: [Planted; 36] = [
     // B's fragment is not where its step along K is.
     (1, "b + (size_t)column * k + i,", "b + (size_t)column * k,", None),
     // Warps beyond the last column.
@@ -450,17 +450,19 @@ const PLANTED: [Planted; 35] = [
     // The producer waits for what never was full.
     (14, "step / STAGES % 2 ^ 1);  // at once the first time", "step / STAGES % 2);", Some(&[FaultKind::Deadlock])),
     // A stage is given back before its products are complete.
-    (14, "tensor_commit(empty + stage * 8);", "barrier_arrive(empty + stage * 8);", None),
+    (14, "tensor_commit(empty + stage * 8);", "barrier_arrive(empty + stage * 8);", IN_FLIGHT),
     // Nothing says that the sums are there.
     (14, "        tensor_commit(done);\n", "", Some(&[FaultKind::Deadlock])),
     // Sums are loaded before they are there.
-    (14, "    barrier_wait(done, 0);\n", "", None),
+    (14, "    barrier_wait(done, 0);\n", "", Some(&[FaultKind::TmemInFlight])),
     // Each step begins anew.
     (14, "add || i > 0", "i > 0", None),
     // Boxes of B that lie next to each other.
     (14, "LAYOUT == TRANSPOSED ? 16 : BOX_BYTES, 1024)", "16, 1024)", None),
     // A warp reads the lanes of another.
     (14, "d + (row << 16)", "d + (row % 32 << 16)", Some(&[FaultKind::InvalidTcgen05])),
+    // The columns are never given back.
+    (14, "        give_columns_back(d, BN);\n", "", Some(&[FaultKind::Leak])),
     // Half of the columns.
     (14, "take_columns(shared + PLACE, BN);", "take_columns(shared + PLACE, BN / 2);", Some(&[FaultKind::OutOfBounds])),
 ];
