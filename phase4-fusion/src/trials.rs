@@ -477,7 +477,8 @@ fn images_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
 fn products_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
     let size = exactly(sizes)?;
     let stream = device.stream();
-    Verdicts::of_steps(device, gemm::LADDER.iter().chain(gemm::OTHERS), |all, step, gemm| {
+    let steps = gemm::LADDER.iter().chain(gemm::OTHERS).chain(gemm::BLACKWELL);
+    Verdicts::of_steps(device, steps, |all, step, gemm| {
         for &precision in gemm.precisions() {
             // A type or a size that it doesn't take is none of its faults.
             all.part(|all| {

@@ -19,6 +19,7 @@
 //! | `step11_clusters` | `gemm_11_clusters.cu` | two blocks share B's tile by multicast |
 //! | `step12_tuned` | `gemm_12_tuned.cu` | the tile that fits the size; tf32, 8-bit floats and integers |
 //! | `step13_slices` | `gemm_13_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
+//! | `step14_tensor_memory` | `gemm_14_tensor_memory.cu` | Blackwell, on the simulator: one thread multiplies, sums in tensor memory |
 //!
 //! [`Tuned`] chooses among them by type and size of the product.
 
@@ -53,6 +54,7 @@ mod step10_persistent;
 mod step11_clusters;
 mod step12_tuned;
 mod step13_slices;
+mod step14_tensor_memory;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -73,6 +75,9 @@ pub static LADDER: &[Step] = &[
 
 /// The last steps for types of other than 16 bits.
 pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8, step13_slices::TF32];
+
+/// Steps for Blackwell, which no record has: they run on the simulator, by the manual.
+pub static BLACKWELL: &[Step] = &[step14_tensor_memory::STEP];
 
 /// Maximum of M, N and K: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;

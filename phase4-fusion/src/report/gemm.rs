@@ -32,13 +32,7 @@ fn run(device: &Device) -> Result<Report> {
     let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
     let steps = load_steps(LADDER, device)?;
     for &precision in Precision::HALVES {
-        let title = format!("C = A·Bᵀ in {precision}, {} on {}", cube(device), device.short_name());
-        let mut table = step_table(title, &[columns::STEP], &COUNTS, device);
-        let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
-        for LoadedStep { title, step } in &steps {
-            problem.add_row(device, &mut table, (columns::STEP, title), step)?;
-        }
-        finish(table, &mut report);
+        add_table(device, precision, &steps, &mut report)?;
     }
     let title = format!("C = A·Bᵀ by the last steps in other types, {} on {}", cube(device), device.short_name());
     let mut others = step_table(title, &[TYPE], &COUNTS, device);
@@ -52,6 +46,23 @@ fn run(device: &Device) -> Result<Report> {
     }
     finish(others, &mut report);
     Ok(report)
+}
+
+/// The steps' products of one type, a row each.
+pub(super) fn add_table(
+    device: &Device,
+    precision: Precision,
+    steps: &[LoadedStep<Gemm>],
+    report: &mut Report,
+) -> Result<()> {
+    let title = format!("C = A·Bᵀ in {precision}, {} on {}", cube(device), device.short_name());
+    let mut table = step_table(title, &[columns::STEP], &COUNTS, device);
+    let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
+    for LoadedStep { title, step } in steps {
+        problem.add_row(device, &mut table, (columns::STEP, title), step)?;
+    }
+    finish(table, report);
+    Ok(())
 }
 
 fn size(device: &Device) -> usize {

@@ -8,6 +8,7 @@ use common::prelude::*;
 
 pub mod all_reduce;
 pub mod attention;
+pub mod blackwell;
 pub mod conv;
 pub mod executor;
 pub mod formats;
@@ -26,6 +27,7 @@ pub mod tiles;
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] = &[
     gemm::PART,
+    blackwell::PART,
     conv::PART,
     attention::PART,
     ptx::PART,
@@ -77,7 +79,7 @@ fn step_table(title: String, names: &[ColumnSpec], counts: &[ColumnSpec], device
         };
         table.note(format!(
             "lane M: millions of instructions, each counted once per lane.{sectors} shared k: thousands of wavefronts of shared \
-             memory; conflicts k: those of them that are there because lanes met in one bank. What wgmma reads by itself is no \
+             memory; conflicts k: those of them that are there because lanes met in one bank. What wgmma and tcgen05 read by themselves is no \
              wavefront."
         ));
     }

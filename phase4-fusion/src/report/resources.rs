@@ -17,9 +17,11 @@ pub const PART: Part = Part {
     run,
 };
 
-/// The kernel files of the ladders on tensor cores and of fused models, then those of the pairs.
+/// The kernel files of the ladders on tensor cores and of fused models, then those of Blackwell and of the pairs.
 pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
-    ladders().chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| &version.source))
+    ladders()
+        .chain(gemm::BLACKWELL.iter().map(|step| &step.source))
+        .chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| &version.source))
 }
 
 /// Only those of the ladders and models.

@@ -2,9 +2,14 @@
 //! against the f64 reference.
 
 use common::check::{Mismatch, Report};
+/// The steps of both, in the order of their numbers.
+fn steps() -> impl Iterator<Item = &'static Step> {
+    LADDER.iter().chain(BLACKWELL)
+}
+
 /// The step of that name.
 fn step(name: &str) -> &'static Step {
-    LADDER.iter().find(|step| step.name == name).unwrap()
+    steps().find(|step| step.name == name).unwrap()
 }
 
 use bench::ladder::Expected;
@@ -15,7 +20,7 @@ use common::ptx_sim::FaultKind;
 use common::reference::{self, TensorGemm};
 use common::testing::planted::{self, here};
 use phase4_fusion::gemm::{
-    Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tiling, Tuned,
+    Activation, BLACKWELL, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tiling, Tuned,
 };
 
 use crate::in_turn;
@@ -47,7 +52,7 @@ fn takes(step: u32, [m, n, k]: Size, layout: Layout) -> bool {
         1 => [m, n, k].iter().all(|size| size.is_multiple_of(16)),
         2 => true,
         3..=7 => rows,
-        8..=9 => rows && k > 0,
+        8..=9 | 14 => rows && k > 0,
         10..=12 => rows && k > 0 && n.is_multiple_of(8),
         // A step of 64 for each of four slices.
         _ => rows && k > 192 && n.is_multiple_of(8),
@@ -199,7 +204,7 @@ fn cases() -> impl Iterator<Item = Case> {
 
 device_test! {
     fn every_step_is_right_for_every_kind_of_shape_and_says_which_it_does_not_take(device) {
-        for step in LADDER {
+        for step in steps() {
             println!("{}", step.title());
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for case in cases() {
@@ -301,7 +306,7 @@ device_test! {
 
     /// Checks each alone, so that a wrong one cannot hide behind the order of the others.
     fn every_epilogue_is_right_in_every_kernel(device) {
-        for step in LADDER {
+        for step in steps() {
             println!("{}", step.title());
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for after in AFTER {
@@ -367,7 +372,7 @@ const IN_FLIGHT: Option<&[FaultKind]> =
 const RELEASED_EARLY: Option<&[FaultKind]> =
     Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace, FaultKind::Deadlock]);
 
-const PLANTED: [Planted; 27] = [
+const PLANTED: [Planted; 36] = [
     // B's fragment is not where its step along K is.
     (1, "b + (size_t)column * k + i,", "b + (size_t)column * k,", None),
     // Warps beyond the last column.
@@ -442,6 +447,24 @@ const PLANTED: [Planted; 27] = [
         "",
         Some(&[FaultKind::BlockExit]),
     ),
+    // The producer waits for what never was full.
+    (14, "step / STAGES % 2 ^ 1);  // at once the first time", "step / STAGES % 2);", Some(&[FaultKind::Deadlock])),
+    // A stage is given back before its products are complete.
+    (14, "tensor_commit(empty + stage * 8);", "barrier_arrive(empty + stage * 8);", IN_FLIGHT),
+    // Nothing says that the sums are there.
+    (14, "        tensor_commit(done);\n", "", Some(&[FaultKind::Deadlock])),
+    // Sums are loaded before they are there.
+    (14, "    barrier_wait(done, 0);\n", "", Some(&[FaultKind::TmemInFlight])),
+    // Each step begins anew.
+    (14, "add || i > 0", "i > 0", None),
+    // Boxes of B that lie next to each other.
+    (14, "LAYOUT == TRANSPOSED ? 16 : BOX_BYTES, 1024)", "16, 1024)", None),
+    // A warp reads the lanes of another.
+    (14, "d + (row << 16)", "d + (row % 32 << 16)", Some(&[FaultKind::InvalidTcgen05])),
+    // The columns are never given back.
+    (14, "        give_columns_back(d, BN);\n", "", Some(&[FaultKind::Leak])),
+    // Half of the columns.
+    (14, "take_columns(shared + PLACE, BN);", "take_columns(shared + PLACE, BN / 2);", Some(&[FaultKind::OutOfBounds])),
 ];
 
 #[test]
@@ -460,7 +483,7 @@ fn planted_mistakes_are_found() {
 /// Fails if the step passes every case with `wrong` in place of `right`, or if the mistake is found in another way than expected.
 fn is_found(&(number, right, wrong, kinds): &Planted) {
     let device = common::private::sim_for_test();
-    let step = &LADDER[number - 1];
+    let step = steps().nth(number - 1).unwrap();
     let gemm = step.with_source(planted::planted(&step.source, right, wrong)).load(&device).unwrap();
     // One that goes round the ring of stages more than once.
     let after = AFTER[1];
