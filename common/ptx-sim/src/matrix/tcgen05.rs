@@ -246,6 +246,27 @@ impl Product {
         if self.pair { self.m / 2 } else { self.m }
     }
 
+    /// Checks a product whose A is in tensor memory. The error says what it cannot be.
+    pub(crate) fn check_a_in_tmem(self) -> Result<(), String> {
+        let step = match (self.pair, self.m) {
+            (true, _) => 32,
+            (false, 64) => 8,
+            (false, _) => 16,
+        };
+        if self.mn_major[0] {
+            return Err("transposes A, which is in tensor memory".to_owned());
+        }
+        if !self.n.is_multiple_of(step) {
+            return Err(format!("has N = {}, no multiple of {step}, where A is in tensor memory", self.n));
+        }
+        if self.folds() {
+            return Err(
+                "has M = 128 for a pair whose A is in tensor memory, which the simulator does not know".to_owned()
+            );
+        }
+        Ok(())
+    }
+
     /// Columns of B that each block has.
     fn columns_of_b(self) -> u32 {
         if self.pair { self.n / 2 } else { self.n }

@@ -536,6 +536,7 @@ fn mistakes_with_tensor_memory_are_found_where_they_are_made() {
         ("allocates_too_much", false, FaultKind::Deadlock),
         ("allocates_an_odd_number", false, FaultKind::InvalidTcgen05),
         ("ends_too_early", false, FaultKind::TmemInFlight),
+        ("lets_one_warp_wait", false, FaultKind::TmemInFlight),
         ("has_no_fence_after", true, FaultKind::MissingTcgen05Fence),
     ] {
         let found = findings(&format!("{kernel}_"), strict, None);

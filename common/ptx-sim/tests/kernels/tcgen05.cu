@@ -201,7 +201,8 @@ extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descript
 enum Mistake {
     nothing_wrong, reads_too_early, never_commits, uses_registers_early, overwrites_its_tile, does_not_fence_the_proxy, leaks, frees_twice,
     reaches_other_lanes, leaves_its_columns, does_not_wait_for_its_store, adds_to_nothing, has_no_such_shape, allocates_without_permit,
-    allocates_too_much, allocates_an_odd_number, has_no_fence_after, copies_onto_its_tile, ends_too_early
+    allocates_too_much, allocates_an_odd_number, has_no_fence_after, copies_onto_its_tile, ends_too_early,
+    lets_one_warp_wait
 };
 
 // A[128, 16] · B[64, 16]ᵀ, with A in tensor memory too, and one mistake at most.
@@ -246,13 +247,13 @@ template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
                      ::"r"((u32)__cvta_generic_to_shared(b_tile)), "l"(b), "r"((u32)__cvta_generic_to_shared(&barrier)) : "memory"); // copies_onto_its_tile
     if (M != ends_too_early) {
-        if (M != reads_too_early && M != has_no_fence_after) await(&barrier, 0); // never_commits
+        if (M != reads_too_early && M != has_no_fence_after && (M != lets_one_warp_wait || threadIdx.x < 32)) await(&barrier, 0); // never_commits
         if (M == has_no_fence_after) asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(&barrier)) : "memory");
         u32 word;
         if (M == reaches_other_lanes) column(d + (warp ^ 1 << 21)); // reaches_other_lanes
         if (M == leaves_its_columns) column(d + warp + 128); // leaves_its_columns
         for (int i = 0; i < 64; ++i) {
-            asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(d + warp + i)); // reads_too_early has_no_fence_after
+            asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(d + warp + i)); // reads_too_early has_no_fence_after lets_one_warp_wait
             if (M == uses_registers_early) out[threadIdx.x * 64 + i] = word; // uses_registers_early
             asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
             out[threadIdx.x * 64 + i] = word;
@@ -287,6 +288,7 @@ KERNEL(allocates_an_odd_number)
 KERNEL(has_no_fence_after)
 KERNEL(copies_onto_its_tile)
 KERNEL(ends_too_early)
+KERNEL(lets_one_warp_wait)
 
 // The second block of a pair has gone when the first asks for their product.
 extern "C" __global__ void pair_without_its_second(const u8 *, const u8 *, u32 *, u32 descriptor) {

@@ -327,6 +327,11 @@ fn multiplication<M: Monitor>(
         TmemA::Shared(row) => OperandA::Shared(descriptor(*row, "A")?),
         TmemA::Tmem(address) => OperandA::Tmem(Cell::at(addresses(rows, frame, address)[lane] as u32)),
     };
+    if let OperandA::Tmem(_) = a {
+        product
+            .check_a_in_tmem()
+            .map_err(|message| invalid(mask, format!("the instruction descriptor {bits:#010x} {message}")))?;
+    }
     let ranks = match pair {
         false => vec![context.block.rank],
         true => vec![context.block.rank & !1, context.block.rank | 1],

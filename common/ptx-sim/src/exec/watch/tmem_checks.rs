@@ -152,6 +152,13 @@ impl TmemChecks {
             Op::Mbarrier(mbarrier) if matches!(mbarrier.op, MbarrierOp::Wait { .. }) => {
                 tmem.meeting.insert(warp, None);
             }
+            // Whoever asks memory may learn of others there.
+            Op::Fence { .. } | Op::Atomic(_) => {
+                tmem.meeting.insert(warp, None);
+            }
+            Op::Load(access) if access.order != Order::Weak => {
+                tmem.meeting.insert(warp, None);
+            }
             Op::TmemFence { after: true } => {
                 let met = tmem.met.get(&warp).copied().unwrap_or(0);
                 tmem.fenced.insert(warp, met);
@@ -242,15 +249,20 @@ impl Sanitiser {
         }
         let tmem = self.tmem.blocks.entry(own).or_default();
         tmem.tick();
-        let fenced = tmem.fenced.get(&warp).copied().unwrap_or(0);
+        let [met, fenced] = [&tmem.met, &tmem.fenced].map(|moments| moments.get(&warp).copied().unwrap_or(0));
         for access in tmem.accesses.iter().rev() {
             if found.is_some() || !(access.kind.writes() || kind.writes()) || !access.cells.meets(cells) {
                 continue;
             }
+            let by_product = matches!(access.kind, TmemUse::Product | TmemUse::Operand);
             let (fault, message, rule) = if !access.waited && (access.warp, access.kind) != (warp, kind) {
                 let message =
                     format!("{} of tensor memory before the wait for a {} of it", kind.name(), access.kind.name());
                 (FaultKind::TmemInFlight, message, ACCESS_WAIT)
+            } else if is_access && access.warp != warp && by_product && access.handed > Some(met) {
+                let message =
+                    format!("{} of tensor memory that a product has, which this warp has not waited for", kind.name());
+                (FaultKind::TmemInFlight, message, PRODUCT_WAIT)
             } else if self.strict && access.warp != warp && access.handed.is_none_or(|handed| handed > fenced) {
                 let missing = if access.handed.is_none() { "before_thread_sync" } else { "after_thread_sync" };
                 let message = format!(
