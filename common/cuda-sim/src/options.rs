@@ -33,6 +33,12 @@ pub struct Options {
     /// Memory of each simulated GPU, as programs see it: 512MiB, 8GiB, or a number of bytes
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = ptx_sim::parse_size)]
     pub memory: u64,
+    /// Longest time of a kernel, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<u32>,
+    /// Memory of the host for all that kernels and buffers take: 512MiB, 8GiB, or a number of bytes
+    #[arg(long, value_name = "SIZE", value_parser = ptx_sim::parse_size)]
+    pub memory_limit: Option<u64>,
     /// Compute capability of the simulated GPUs
     #[arg(long, value_name = "X.Y", default_value = "9.0")]
     pub compute: Compute,
@@ -64,7 +70,19 @@ impl Options {
     #[must_use]
     pub fn to_environment(&self) -> OsString {
         let mut words: Vec<OsString> = Vec::new();
-        let Options { sanitize, strict, profile, late, asynchrony, devices, memory, compute, log } = self;
+        let Options {
+            sanitize,
+            strict,
+            profile,
+            late,
+            asynchrony,
+            devices,
+            memory,
+            time_limit,
+            memory_limit,
+            compute,
+            log,
+        } = self;
         words.extend(sanitize.then(|| "--sanitize".into()));
         words.extend(strict.then(|| "--strict".into()));
         words.extend(profile.then(|| "--profile".into()));
@@ -72,6 +90,8 @@ impl Options {
         words.push(format!("--async={asynchrony}").into());
         words.push(format!("--devices={devices}").into());
         words.push(format!("--memory={memory}").into());
+        words.extend(time_limit.map(|seconds| format!("--time-limit={seconds}").into()));
+        words.extend(memory_limit.map(|bytes| format!("--memory-limit={bytes}").into()));
         words.push(format!("--compute={}.{}", compute.major, compute.minor).into());
         words.extend(log.as_ref().map(|log| {
             let mut word = OsString::from("--log=");
@@ -133,6 +153,8 @@ mod tests {
             asynchrony: Asynchrony::Seeded(7),
             devices: 3,
             memory: 3 << 20,
+            time_limit: Some(5),
+            memory_limit: Some(1 << 30),
             compute: Compute { major: 8, minor: 6 },
             log,
             ..Options::default()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ptx_sim::{Arg, Device, DevicePtr, LaunchConfig, LaunchError, MemoryError, Observation, Observe};
 
@@ -212,7 +212,9 @@ fn choose(state: &State, condition: Pointer, choice: Choice, bodies: &[Handle]) 
 }
 
 fn launch(state: &State, function: &Function, config: &LaunchConfig, args: &[Arg]) -> Outcome {
-    let config = LaunchConfig { asynchrony: state.options.asynchrony, ..*config };
+    let options = &state.options;
+    let time_limit = options.time_limit.map(|seconds| Duration::from_secs(seconds.into()));
+    let config = LaunchConfig { asynchrony: options.asynchrony, time_limit, ..*config };
     let observe = Observe { profile: state.options.profile, ..Observe::default() };
     ended(state, &state.device, function.kernel.observe(&config, args, &observe))
 }

@@ -146,6 +146,7 @@ impl State {
             total_memory: options.memory.saturating_mul(options.devices.into()),
             sanitize: options.sanitize || options.strict,
             strict: options.strict,
+            memory_limit: options.memory_limit,
             first_address: FIRST_ADDRESS,
             ..DeviceConfig::default()
         });

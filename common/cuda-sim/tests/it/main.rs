@@ -259,6 +259,25 @@ fn an_error_of_a_kernel_comes_from_the_next_call_as_on_a_gpu() {
 }
 
 #[test]
+fn time_and_memory_of_kernels_are_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = folder.path().join("endless.ptx");
+    let parameters = ".param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n";
+    let body = "again: bra again; ret;";
+    std::fs::write(
+        &endless,
+        format!(".version 7.0\n.target sm_75\n.address_size 64\n.entry add({parameters}) {{ {body} }}\n"),
+    )
+    .unwrap();
+    let mut launcher = Command::cargo_bin("cuda-sim").unwrap();
+    let slow = launcher.args(["--time-limit", "1"]).arg(client()).arg("add").arg(&endless).output().unwrap();
+    assert!(text(&slow.stderr).contains("error[time-limit]: kernel `add`"), "{}", text(&slow.stderr));
+    let large = run(&["--memory-limit", "1KiB"], "add");
+    assert!(text(&large.stderr).contains("failed with 2\n"), "{}", text(&large.stderr));
+    assert_eq!(run(&["--time-limit", "60", "--memory-limit", "1GiB"], "add").status.code(), Some(0));
+}
+
+#[test]
 fn what_is_missing_is_said_in_a_sentence() {
     let missing = Command::cargo_bin("cuda-sim").unwrap().arg("/no/such/program").output().unwrap();
     assert_eq!(missing.status.code(), Some(2));
