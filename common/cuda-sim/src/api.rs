@@ -41,7 +41,7 @@ macro_rules! unsupported {
             #[allow(non_snake_case)]
             #[unsafe(no_mangle)]
             extern "C" fn $name() -> std::ffi::c_int {
-                $crate::state::say(concat!(stringify!($name), " is not supported"));
+                $crate::tell::say(concat!(stringify!($name), " is not supported"));
                 $crate::abi::Code::NOT_SUPPORTED.0
             }
         )*

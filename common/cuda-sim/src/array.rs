@@ -8,9 +8,10 @@ use ptx_sim::{
     TextureDescriptor,
 };
 
-use crate::abi::{Code, Handle, Outcome, Pointer};
+use crate::abi::{Code, Handle, Outcome};
 use crate::queue::{Wanted, finish};
-use crate::state::{Array, State, locked, refused, say, state};
+use crate::state::{Array, Resource, State, state};
+use crate::tell::{locked, refused, say};
 
 /// Flags of `cudaMalloc3DArray`, which are those of `CUDA_ARRAY3D`.
 const LAYERED: u32 = 1;
@@ -91,17 +92,6 @@ mod resource_type {
     pub(super) const ARRAY: i32 = 0;
     pub(super) const LINEAR: i32 = 2;
     pub(super) const PITCHED: i32 = 3;
-}
-
-/// Resource of textures and surfaces.
-#[derive(Clone, Debug)]
-pub(crate) enum Resource {
-    /// An array, with its handle.
-    Array(Handle, Arc<Array>),
-    /// Bytes of memory, which kernels read texel by texel.
-    Linear { pointer: Pointer, bytes: usize, format: TexelFormat },
-    /// Rows of memory.
-    Pitched { pointer: Pointer, size: [usize; 2], pitch: usize, format: TexelFormat },
 }
 
 impl Resource {

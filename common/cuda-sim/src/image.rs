@@ -6,7 +6,7 @@ use std::io::Read;
 
 use crate::abi::{Code, Outcome};
 use crate::options::Compute;
-use crate::state::say;
+use crate::tell::say;
 
 /// First word of a fat binary, and of the structure by which compiled programs point to one.
 const FATBIN: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();

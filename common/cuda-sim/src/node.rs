@@ -8,7 +8,8 @@ use std::sync::Mutex;
 
 use crate::abi::{Code, Handle, Outcome};
 use crate::graph::{Graph, Node};
-use crate::state::{locked, state};
+use crate::state::state;
+use crate::tell::locked;
 use crate::work::Work;
 
 impl Graph {

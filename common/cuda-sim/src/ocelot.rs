@@ -8,7 +8,8 @@ use ptx_sim::{Arg, Device, DeviceConfig, LaunchConfig, Module, Observe};
 use crate::abi::{Code, Outcome};
 use crate::api::{call, slice, text};
 use crate::queue::ended;
-use crate::state::{initialise, refused, say, state, tell_load_error};
+use crate::state::{initialise, state, tell_load_error};
+use crate::tell::{refused, say};
 use crate::work::FIRST_ADDRESS;
 
 /// First address that a process may map.

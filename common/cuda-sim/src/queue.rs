@@ -9,7 +9,8 @@ use ptx_sim::{Arg, Device, DevicePtr, LaunchConfig, LaunchError, MemoryError, Ob
 use crate::abi::{BUILT_IN_STREAMS, Code, Handle, Outcome, PER_THREAD_STREAM, Pointer};
 use crate::log::Line;
 use crate::node::{add, copied};
-use crate::state::{Context, State, code_of, context_of, flush, locked, refused, say, state};
+use crate::state::{Context, State, code_of, context_of, flush, state};
+use crate::tell::{locked, refused, say};
 use crate::work::{Captured, Choice, Event, Function, Host, Place, Work};
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { items: Vec::new(), last: 0 });

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ptx_sim::{
-    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, MemoryError, ObjectHandle, Sampling,
-    TexelFormat,
+    Device, DeviceConfig, DevicePtr, Fault, FaultKind, LoadError, LoadedModule, ObjectHandle, Sampling, TexelFormat,
 };
 
 use crate::abi::{BUILT_IN_STREAMS, Code, CopySide, Handle, Outcome, Pointer};
-use crate::array::Resource;
 use crate::graph::{Graph, UserObject};
+use crate::handles::Handles;
 use crate::log::Line;
 use crate::options::Options;
+use crate::tell::{locked, refused, say};
 use crate::virtual_memory::VirtualMemory;
 use crate::work::{Captured, Event, FIRST_ADDRESS, Function, Place, Work};
 
@@ -62,10 +62,6 @@ static INITIALISED: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// Contexts that are current on this thread, the last one on top.
     static CURRENT: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads the options and makes the devices. A second call changes nothing.
@@ -129,15 +125,6 @@ pub(crate) fn push_current(handle: Handle) {
 
 pub(crate) fn pop_current() -> Option<Handle> {
     CURRENT.with_borrow_mut(Vec::pop)
-}
-
-/// Prints a sentence to the terminal of the program, once.
-pub(crate) fn say(sentence: &str) {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if !locked(&SAID).insert(sentence.to_owned()) {
-        return;
-    }
-    let _ = writeln!(std::io::stderr(), "cuda-sim: {sentence}");
 }
 
 impl State {
@@ -327,62 +314,6 @@ pub(crate) fn tell_load_error(error: &LoadError) -> Code {
     }
 }
 
-/// Prints why the device does not take a copy or a fill.
-pub(crate) fn refused(error: &MemoryError) -> Code {
-    say(&error.to_string());
-    match error {
-        MemoryError::OutOfMemory { .. } | MemoryError::HostOutOfMemory { .. } | MemoryError::Limit { .. } => {
-            Code::OUT_OF_MEMORY
-        }
-        _ => Code::INVALID_VALUE,
-    }
-}
-
-/// Things that a program knows by a handle.
-#[derive(Debug)]
-pub(crate) struct Handles<T>(Mutex<BTreeMap<Handle, Arc<T>>>);
-
-/// Handles of all kinds come from one sequence, so that one of another kind is recognised as wrong.
-static NEXT: AtomicU32 = AtomicU32::new(0x100);
-
-/// A handle that nothing else has: a multiple of 16, as addresses of structures are.
-pub(crate) fn new_handle() -> Handle {
-    16 * NEXT.fetch_add(1, Ordering::Relaxed) as usize
-}
-
-impl<T> Default for Handles<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Handles<T> {
-    pub(crate) fn add(&self, thing: T) -> Handle {
-        let handle = new_handle();
-        locked(&self.0).insert(handle, Arc::new(thing));
-        handle
-    }
-
-    pub(crate) fn get(&self, handle: Handle) -> Outcome<Arc<T>> {
-        locked(&self.0).get(&handle).cloned().ok_or(Code::INVALID_HANDLE)
-    }
-
-    pub(crate) fn remove(&self, handle: Handle) -> Outcome<Arc<T>> {
-        locked(&self.0).remove(&handle).ok_or(Code::INVALID_HANDLE)
-    }
-
-    /// The handle of the thing for which a condition holds.
-    pub(crate) fn find(&self, is_it: impl Fn(&T) -> bool) -> Outcome<Handle> {
-        let things = locked(&self.0);
-        things.iter().find(|(_, thing)| is_it(thing)).map(|(handle, _)| *handle).ok_or(Code::INVALID_HANDLE)
-    }
-
-    /// Removes what a condition does not hold for.
-    pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
-        locked(&self.0).retain(|_, thing| keep(thing));
-    }
-}
-
 /// `CUcontext`.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -452,6 +383,17 @@ pub(crate) struct Stream {
     pub(crate) attributes: Mutex<BTreeMap<c_int, [u32; 16]>>,
     /// Its part in the last capture that it took part in.
     pub(crate) capture: Mutex<Option<Captured>>,
+}
+
+/// Resource of textures and surfaces.
+#[derive(Clone, Debug)]
+pub(crate) enum Resource {
+    /// An array, with its handle.
+    Array(Handle, Arc<Array>),
+    /// Bytes of memory, which kernels read texel by texel.
+    Linear { pointer: Pointer, bytes: usize, format: TexelFormat },
+    /// Rows of memory.
+    Pitched { pointer: Pointer, size: [usize; 2], pitch: usize, format: TexelFormat },
 }
 
 /// `CUarray`

@@ -6,7 +6,8 @@ use std::ffi::c_int;
 use ptx_sim::{Device, DevicePtr};
 
 use crate::abi::{Code, Handle, Outcome, Pointer};
-use crate::state::{new_handle, refused};
+use crate::handles::new_handle;
+use crate::tell::refused;
 
 /// Multiple that addresses and sizes have: 2 MiB, as on NVIDIA's GPUs.
 pub(crate) const GRANULARITY: u64 = 2 << 20;

@@ -7,12 +7,11 @@ use ptx_sim::{ChannelKind, Sampling, TexelFormat};
 use crate::abi::{Code, CopySide, Handle, Outcome, Pointer};
 use crate::api::{exported, put};
 use crate::array::{
-    Resource, address_mode, address_number, array, destroy_texture, filter_mode, filter_number, resource_of_surface,
-    texture,
+    address_mode, address_number, array, destroy_texture, filter_mode, filter_number, resource_of_surface, texture,
 };
 use crate::copy::run;
 use crate::queue::{When, submit};
-use crate::state::{Array, state};
+use crate::state::{Array, Resource, state};
 use crate::work::Place;
 
 /// `CUarray_format`, with the channels' bits and kind.

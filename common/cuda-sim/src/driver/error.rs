@@ -5,7 +5,8 @@ use std::sync::Once;
 
 use crate::abi::{Code, Outcome};
 use crate::api::{exported, put, put_if_wanted, text};
-use crate::state::{initialise, say};
+use crate::state::initialise;
+use crate::tell::say;
 
 /// CUDA 13.0, as `cuDriverGetVersion` says it.
 pub(crate) const VERSION: c_int = 13000;

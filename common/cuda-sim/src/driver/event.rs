@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put};
 use crate::queue::{self, Wanted, finish, submit};
-use crate::state::{self, context, context_of, locked, state, working};
+use crate::state::{self, context, context_of, state, working};
+use crate::tell::locked;
 use crate::work::{Captured, Event, Work};
 
 /// `CU_EVENT_DISABLE_TIMING`.

@@ -12,7 +12,8 @@ use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::graph::{Graph, Node};
 use crate::node::{copied, destroy, end, graph_of, handle, number, with_node};
 use crate::queue::{Wanted, finish, launch_graph};
-use crate::state::{context, locked, refused, say, state};
+use crate::state::{context, state};
+use crate::tell::{locked, refused, say};
 use crate::work::Work;
 
 /// Adds or removes dependencies, from nodes to those that come after them.

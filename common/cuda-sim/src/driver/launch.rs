@@ -11,7 +11,8 @@ use super::occupancy::blocks_of;
 use crate::abi::{self, Code, Handle, KernelNode, LaunchAttribute, Outcome, extra, launch_attribute};
 use crate::api::{exported, slice};
 use crate::queue::submit;
-use crate::state::{MULTIPROCESSORS, say, state};
+use crate::state::{MULTIPROCESSORS, state};
+use crate::tell::say;
 use crate::work::{Function, Host, Params, Work};
 
 /// The bytes of each parameter.

@@ -7,7 +7,8 @@ use super::module::jit_options;
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{DEVICE_RUNTIME, LINKED, ptx_in};
-use crate::state::{Link, context, locked, state};
+use crate::state::{Link, context, state};
+use crate::tell::locked;
 
 /// `CU_JIT_INPUT_PTX` and `CU_JIT_INPUT_FATBINARY`; the others hold machine code.
 const PTX: c_int = 1;

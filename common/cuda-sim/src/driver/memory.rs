@@ -7,7 +7,8 @@ use ptx_sim::DevicePtr;
 use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::{Wanted, When, finish, submit};
-use crate::state::{HostMemory, HostMemoryKind, context, context_of, locked, refused, state};
+use crate::state::{HostMemory, HostMemoryKind, context, context_of, state};
+use crate::tell::{locked, refused};
 use crate::work::{Place, Work};
 
 pub(crate) fn allocate(bytes: usize) -> Outcome<Pointer> {

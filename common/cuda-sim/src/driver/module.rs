@@ -12,7 +12,8 @@ use crate::abi::{Code, Handle, Outcome, Pointer, jit_option};
 use crate::api::{exported, put, put_if_wanted, slice, text};
 use crate::image::{max_registers_at, ptx_at, ptx_in};
 use crate::queue::{Wanted, finish};
-use crate::state::{Module, context, locked, state, tell_load_error};
+use crate::state::{Module, context, state, tell_load_error};
+use crate::tell::locked;
 use crate::work::{FIRST_ADDRESS, Function};
 
 /// A function of `libcudadevrt.a`, for kernels that declare it: the handle of a graph's condition is the address of its value.

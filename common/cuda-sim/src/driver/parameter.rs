@@ -7,7 +7,7 @@ use super::launch::Launch;
 use crate::abi::{Code, Handle, Outcome, extra};
 use crate::api::{exported, slice};
 use crate::queue::submit;
-use crate::state::locked;
+use crate::tell::locked;
 
 /// Bytes that the parameters of a kernel may have.
 const MOST_PARAMETER_BYTES: usize = 32764;

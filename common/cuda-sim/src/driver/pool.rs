@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_uint, c_ushort, c_void};
 
 use crate::abi::{Code, DeviceId, Handle, Outcome};
 use crate::api::{exported, put};
-use crate::state::{Pool, locked, state};
+use crate::state::{Pool, state};
+use crate::tell::locked;
 
 /// `CUmemPool_attribute`: settings, which have no effect, before what is read.
 const RELEASE_THRESHOLD: c_int = 4;

@@ -9,7 +9,8 @@ use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::graph::Graph;
 use crate::queue::{Wanted, finish, submit, wait_for};
-use crate::state::{self, Stream, context, context_of, locked, state};
+use crate::state::{self, Stream, context, context_of, state};
+use crate::tell::locked;
 use crate::work::{Capture, Captured, Work};
 
 /// `CUstreamCaptureStatus`.

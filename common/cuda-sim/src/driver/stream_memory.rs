@@ -7,7 +7,8 @@ use ptx_sim::DevicePtr;
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::{exported, slice};
 use crate::queue::{Wanted, finish, submit};
-use crate::state::{context_of, refused, say, state};
+use crate::state::{context_of, state};
+use crate::tell::{refused, say};
 use crate::work::Work;
 
 /// `CUstreamWaitValue_flags`, without `FLUSH`.

@@ -7,7 +7,8 @@ use ptx_sim::{DevicePtr, Interleave, OutsideFill, Swizzle, TensorMap, TensorMapD
 
 use crate::abi::{Code, Outcome, Pointer};
 use crate::api::{exported, put, slice};
-use crate::state::{context, say};
+use crate::state::context;
+use crate::tell::say;
 
 /// Element types in the order of `CUtensorMapDataType`.
 const ELEMENTS: [TensorElement; 13] = [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16, F32Ftz, Tf32, Tf32Ftz];

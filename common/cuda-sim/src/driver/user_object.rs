@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::abi::{Code, Handle, Outcome};
 use crate::api::{exported, put};
 use crate::graph::UserObject;
-use crate::state::{locked, new_handle, state};
+use crate::handles::new_handle;
+use crate::state::state;
+use crate::tell::locked;
 use crate::work::Host;
 
 /// Gives the program more references to an object.

@@ -7,7 +7,8 @@ use super::pool::{DEVICE, Location};
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::{exported, put, slice};
 use crate::queue::{Wanted, finish};
-use crate::state::{context, locked, state};
+use crate::state::{context, state};
+use crate::tell::locked;
 use crate::virtual_memory::{GRANULARITY, VirtualMemory};
 
 /// `CUmemAllocationType`

@@ -9,12 +9,11 @@ use super::runtime;
 use crate::abi::{Code, Copy3d, CopySide, Handle, Outcome, Pointer};
 use crate::api::{put, put_if_wanted};
 use crate::array::{
-    Resource, address_mode, address_number, array, destroy_texture, filter_mode, filter_number, resource_of_surface,
-    texture,
+    address_mode, address_number, array, destroy_texture, filter_mode, filter_number, resource_of_surface, texture,
 };
 use crate::copy::run;
 use crate::queue::{When, submit};
-use crate::state::{Array, state};
+use crate::state::{Array, Resource, state};
 use crate::work::Work;
 
 /// `cudaChannelFormatDesc`: bits of each channel, and their kind.

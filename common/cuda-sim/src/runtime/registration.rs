@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use crate::abi::{Code, Handle, Outcome, Pointer};
 use crate::api::put;
 use crate::driver::module::{JitOptions, function, load_again, load_image, unload};
-use crate::state::{locked, state};
+use crate::state::state;
+use crate::tell::locked;
 
 /// Address of a fat binary's wrapper in the program, which is its handle too.
 type Image = usize;
