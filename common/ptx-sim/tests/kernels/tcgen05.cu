@@ -7,6 +7,9 @@ typedef unsigned long long u64;
 
 constexpr int STEP = 32; // bytes of k of one product
 
+// For PTX that is no longer than its kernels.
+#define ONE_BY_ONE _Pragma("unroll 1")
+
 // How a tile of `extent` rows of A (or columns of B) lies in shared memory.
 struct Layout {
     int extent, swizzle, mn_major;
@@ -41,8 +44,9 @@ __device__ __forceinline__ int place(Layout layout, int mn, int k, int bytes) {
     return at ^ ((at >> 7) & (w / 16 - 1)) << 4;
 }
 
-__device__ __forceinline__ void fill(u8 *tile, const u8 *from, Layout layout, int bytes, int pitch) {
+__device__ __noinline__ void fill(u8 *tile, const u8 *from, Layout layout, int bytes, int pitch) {
     int k = STEP / bytes;
+    ONE_BY_ONE
     for (int i = threadIdx.x; i < layout.extent * k; i += blockDim.x) {
         int to = place(layout, i / k, i % k, bytes);
         for (int byte = 0; byte < bytes; ++byte) tile[to + byte] = from[i / k * pitch + i % k * bytes + byte];
@@ -114,6 +118,7 @@ extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind,
     u32 columns = 32;
     while (columns < (u32)of_b.extent) columns *= 2;
     u32 d = allocate(columns);
+    ONE_BY_ONE
     for (int step = 0; step < steps; ++step) {
         fill(a_tile, a + step * STEP, of_a, bytes, steps * STEP);
         fill(b_tile, b + step * STEP, of_b, bytes, steps * STEP);
@@ -126,6 +131,7 @@ extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind,
         await(&barrier, step & 1);
         __syncthreads();
     }
+    ONE_BY_ONE
     for (int i = 0; i < of_b.extent; ++i) out[threadIdx.x * of_b.extent + i] = column(d + (threadIdx.x / 32 << 21) + i);
     release(d, columns);
 }
@@ -135,14 +141,17 @@ extern "C" __global__ void from_tensor_memory(const u32 *a, const u8 *b, u32 *ou
     begin(&barrier);
     u32 d = allocate(128), of_a = d + 64, warp = threadIdx.x / 32 << 21;
     Layout of_b = {64, 64, 0};
+    ONE_BY_ONE
     for (int i = 0; i < 16; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(of_a + warp + i), "r"(a[threadIdx.x * 16 + i]) : "memory");
     asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    ONE_BY_ONE
     for (int half = 0; half < 2; ++half) fill(b_tile + 4096 * half, b + half * STEP, of_b, 2, 2 * STEP);
     asm volatile("fence.proxy.async;" ::: "memory");
     asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
     __syncthreads();
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
     if (threadIdx.x == 0) {
+        ONE_BY_ONE
         for (int step = 0; step < 4; ++step) {
             u64 tile = describe(b_tile + 4096 * (step & 1), of_b);
             u32 of_step = of_a + 8 * (step & 1);
@@ -156,6 +165,7 @@ extern "C" __global__ void from_tensor_memory(const u32 *a, const u8 *b, u32 *ou
         commit(&barrier);
     }
     await(&barrier, 0);
+    ONE_BY_ONE
     for (int i = 0; i < 64; ++i) out[threadIdx.x * 64 + i] = column(d + warp + i);
     release(d, 128);
 }
@@ -192,6 +202,7 @@ extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descript
                      ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
     }
     await(&barrier, 0);
+    ONE_BY_ONE
     for (int i = 0; i < columns; ++i) out[(rank() * 128 + threadIdx.x) * columns + i] = column(d + (threadIdx.x / 32 << 21) + i);
     asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
     meet();
@@ -230,6 +241,7 @@ template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const
     __syncthreads();
     d = place;
     u32 of_lane = d + 64 + warp;
+    ONE_BY_ONE
     for (int i = 0; i < 8; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(of_lane + i), "r"(((const u32 *)a)[threadIdx.x * 8 + i]) : "memory");
     if (M != does_not_wait_for_its_store) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
     asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
@@ -252,6 +264,7 @@ template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const
         u32 word;
         if (M == reaches_other_lanes) column(d + (warp ^ 1 << 21)); // reaches_other_lanes
         if (M == leaves_its_columns) column(d + warp + 128); // leaves_its_columns
+        ONE_BY_ONE
         for (int i = 0; i < 64; ++i) {
             asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(d + warp + i)); // reads_too_early has_no_fence_after lets_one_warp_wait
             if (M == uses_registers_early) out[threadIdx.x * 64 + i] = word; // uses_registers_early
@@ -296,6 +309,7 @@ extern "C" __global__ void pair_without_its_second(const u8 *, const u8 *, u32 *
     __shared__ u32 place;
     if (rank() == 1) return;
     if (threadIdx.x < 32) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 128;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+    ONE_BY_ONE
     for (int i = 0; i < 1000; ++i) __nanosleep(100);
     __syncthreads();
     if (threadIdx.x == 0)
