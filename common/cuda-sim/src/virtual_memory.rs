@@ -153,7 +153,7 @@ impl VirtualMemory {
         Ok(())
     }
 
-    /// What a device may do with the memory that is mapped at an address.
+    /// Access that a device has to the memory that is mapped at an address.
     pub(crate) fn access(&self, address: Pointer, device: c_int) -> Outcome<u64> {
         let (_, mapping) = self.mapping(address).ok_or(Code::INVALID_VALUE)?;
         Ok(mapping.access.get(&device).copied().unwrap_or(0))

@@ -158,7 +158,7 @@ impl Device {
     /// as long as they are shown, even if the allocation is freed. To a sanitiser they are written.
     ///
     /// # Errors
-    /// If `source` is not the start of a live allocation of so many bytes, or something is at these addresses.
+    /// If `source` is not the start of a live allocation of at least `bytes` bytes, or the addresses are taken.
     pub fn map(&self, at: DevicePtr, bytes: u64, source: DevicePtr, label: &str) -> Result<(), MemoryError> {
         self.inner.memory.map(at, bytes, source, label)
     }

@@ -64,5 +64,5 @@ pub(crate) use access::{WmmaAccess, collect, distribute, transposed};
 pub(crate) use layout::Lanes;
 pub(crate) use product::Mma;
 pub(crate) use sparse::InvalidMetadata;
-pub(crate) use tile::Descriptor;
+pub(crate) use tile::{Descriptor, Tile};
 pub(crate) use wgmma::{Dense, Register, Wgmma};

@@ -182,7 +182,7 @@ impl Kind {
 /// A product of one block, or of a pair of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
-    /// Of the whole product.
+    /// Rows and columns of the whole product.
     m: u32,
     n: u32,
     pair: bool,

@@ -400,6 +400,10 @@ fn moves_of_all_forms_reach_their_cells() {
     }
 }
 
+fn drawn(faults: &[Fault]) -> String {
+    faults.iter().map(|fault| fault.render(Some(CU), false)).collect()
+}
+
 /// Bytes of a matrix of f16, of distinct small integers, and the integers.
 fn halves(seed: usize, count: usize) -> (Vec<u8>, Vec<i32>) {
     let values: Vec<i32> = (0..count).map(|at| F16.value(seed, at)).collect();
@@ -460,7 +464,7 @@ fn launch_by(
 fn computes(kernel: &str, operands: [&[u8]; 2], more: &[u32], cluster: Option<u32>, expected: &[f32]) {
     match launch(kernel, operands, expected.len(), more, cluster) {
         Ok(words) => assert!(words.iter().zip(expected).all(|(word, value)| *word == value.to_bits()), "{kernel}"),
-        Err(faults) => panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>()),
+        Err(faults) => panic!("{}", drawn(&faults)),
     }
 }
 
@@ -484,9 +488,7 @@ fn pairs_of_blocks_multiply_together() {
         let ((a, of_a), (b, of_b)) = (halves(1, m * 16), halves(2, n * 16));
         let case = Case { m: m as u32, n: n as u32, ..CASE };
         let found = launch("pair", [&a, &b], 2 * 128 * n, &[case.descriptor(), m as u32, n as u32], Some(2))
-            .unwrap_or_else(|faults| {
-                panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>())
-            });
+            .unwrap_or_else(|faults| panic!("{}", drawn(&faults)));
         for row in 0..m {
             for column in 0..n {
                 let sum: i32 = (0..16).map(|k| of_a[row * 16 + k] * of_b[column * 16 + k]).sum();

@@ -20,7 +20,7 @@ use crate::exec::state::rows::Rows;
 use crate::exec::state::tensor_memory::{Cells, Multiply, OperandA, Task, TensorMemory, TensorWork};
 use crate::exec::state::transfers::Issuer;
 use crate::exec::watch::monitor::Monitor;
-use crate::exec::watch::tmem_checks::TmemUse;
+use crate::exec::watch::tmem_checks::{TMEM_PRODUCT, TmemUse};
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
@@ -40,9 +40,8 @@ fn invalid(lanes: u32, message: impl Into<String>) -> Box<Problem> {
     Problem::new(FaultKind::InvalidTcgen05, lanes, message)
 }
 
-/// A register that has to be the same in all lanes.
-fn uniform(rows: Rows, row: R, what: &str) -> Checked<u32> {
-    let values = rows.get(row);
+/// A value that has to be the same in all lanes.
+fn uniform<T: Copy + PartialEq + std::fmt::LowerHex>(values: [T; 32], what: &str) -> Checked<T> {
     match values.iter().position(|value| *value != values[0]) {
         None => Ok(values[0]),
         Some(lane) => {
@@ -52,20 +51,10 @@ fn uniform(rows: Rows, row: R, what: &str) -> Checked<u32> {
     }
 }
 
-/// An address in tensor memory that has to be the same in all lanes.
-fn uniform_address<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, address: &Address) -> Checked<Cell> {
-    let all = addresses(rows, context.frame_local(), address);
-    match all.iter().position(|other| *other != all[0]) {
-        None => Ok(Cell::at(all[0] as u32)),
-        Some(lane) => {
-            let note = format!("lane 0 has {:#x}, lane {lane} has {:#x}", all[0], all[lane]);
-            Err(invalid(1 << lane, "the address in tensor memory is not the same in all lanes").note(note))
-        }
-    }
-}
+const ADDRESS: &str = "the address in tensor memory";
 
 /// Checks that the warp is whole.
-fn whole(group: u32) -> Checked<()> {
+pub(crate) fn whole(group: u32) -> Checked<()> {
     if group == u32::MAX {
         return Ok(());
     }
@@ -74,7 +63,7 @@ fn whole(group: u32) -> Checked<()> {
 
 /// Checks a number of columns.
 fn columns_of(rows: Rows, row: R) -> Checked<u32> {
-    let columns = uniform(rows, row, "the number of columns")?;
+    let columns = uniform(rows.get(row), "the number of columns")?;
     if columns.is_power_of_two() && (LEAST..=COLUMNS).contains(&columns) {
         return Ok(columns);
     }
@@ -103,13 +92,10 @@ pub(crate) fn allocate<M: Monitor>(
     whole(group)?;
     paired(context.block, alloc.pair, group)?;
     let columns = columns_of(rows, alloc.columns)?;
-    if context.block.tensor.is_none() {
-        context.block.arrival_bytes += TensorMemory::BYTES;
-    }
-    let block = &mut context.block;
-    let memory = block.tensor.get_or_insert_default();
+    let index = context.block.index;
+    let memory = context.block.tensor_memory();
     if let Some(pc) = memory.relinquished {
-        let place = context.launch.whereabouts(pc, block.index, context.warp.number, group, "gives it up");
+        let place = context.launch.whereabouts(pc, index, context.warp.number, group, "gives it up");
         let message = "tcgen05.alloc in a block that has given up its permit to allocate";
         return Err(invalid(group, message).note(place));
     }
@@ -139,7 +125,7 @@ pub(crate) fn free<M: Monitor>(
 ) -> Checked<()> {
     whole(group)?;
     let columns = columns_of(rows, columns)?;
-    let cell = Cell::at(uniform(rows, address, "the address in tensor memory")?);
+    let cell = Cell::at(uniform(rows.get(address), ADDRESS)?);
     let freed = context.block.tensor.as_mut().is_some_and(|memory| memory.free(cell.column, columns));
     if freed && cell.lane == 0 {
         return Ok(());
@@ -152,10 +138,7 @@ pub(crate) fn free<M: Monitor>(
 /// `tcgen05.relinquish_alloc_permit`
 pub(crate) fn relinquish<M: Monitor>(context: &mut Context<'_, '_, M>, group: u32) -> Checked<()> {
     whole(group)?;
-    if context.block.tensor.is_none() {
-        context.block.arrival_bytes += TensorMemory::BYTES;
-    }
-    context.block.tensor.get_or_insert_default().relinquished.get_or_insert(context.pc);
+    context.block.tensor_memory().relinquished.get_or_insert(context.pc);
     Ok(())
 }
 
@@ -190,7 +173,7 @@ fn check_access<M: Monitor>(
 ) -> Checked<Cell> {
     let what = if kind == TmemUse::Load { "tcgen05.ld of" } else { "tcgen05.st of" };
     whole(group)?;
-    let mut cell = uniform_address(context, rows, &access.address)?;
+    let mut cell = Cell::at(uniform(addresses(rows, context.frame_local(), &access.address), ADDRESS)? as u32);
     // The lanes of a pair of blocks are numbered through, and each block reaches its own (gau-nernst/learn-cuda, `matmul_v5.cu`).
     if context.launch.program.pairs && cell.lane / LANES == context.block.rank & 1 {
         cell.lane %= LANES;
@@ -266,11 +249,6 @@ fn moved(first: Cell, cell: Cell) -> Cell {
     Cell { lane: first.lane + cell.lane, column: first.column + cell.column }
 }
 
-/// `tcgen05.wait`: loads and stores have happened.
-pub(crate) fn wait(group: u32) -> Checked<()> {
-    whole(group)
-}
-
 /// An instruction of one thread, for each lane of `mask`.
 #[inline(never)]
 pub(crate) fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, op: &Tcgen05, mask: u32) -> Checked<()> {
@@ -287,7 +265,7 @@ pub(crate) fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, op: 
         };
         let (block, number) = (context.block.index, context.block.number);
         let by = Issuer { block, number, warp: context.warp.number, lane, pc: context.pc };
-        let memory = context.block.tensor.get_or_insert_default();
+        let memory = context.block.tensor_memory();
         if memory.tasks.len() >= MAX_TASKS {
             return Err(invalid(
                 1 << lane,
@@ -336,27 +314,25 @@ fn multiplication<M: Monitor>(
         false => vec![context.block.rank],
         true => vec![context.block.rank & !1, context.block.rank | 1],
     };
-    for rank in &ranks {
+    let (predicate, negated) = op.accumulate;
+    let accumulates = (*context.predicate(predicate) >> lane & 1 == 1) != negated;
+    let words: Vec<u32> = op.disabled.iter().map(|row| rows.lane(*row, lane)).collect();
+    let disabled = (0..ranks.len()).map(|at| words.as_chunks::<4>().0.get(at).copied().unwrap_or_default()).collect();
+    let scale = accumulates.then(|| 0.5f64.powi(op.scale as i32));
+    let mut multiply = Multiply { product, ranks, d, a, b, scale, disabled, reads: None };
+    if context.launch.sanitised {
+        multiply.reads = Some(multiply.shared_ranges());
+    }
+    for rank in &multiply.ranks {
         let Some(block) = cluster::member(context.block, *rank).filter(|block| block.live != 0) else {
             return Err(invalid(
                 mask,
                 format!("a product of a pair whose block of rank {rank} does not run (any more)"),
             ));
         };
-        for (what, tile, found) in [
-            (
-                "A",
-                product.tile_a(),
-                match a {
-                    OperandA::Shared(a) => Some(a),
-                    OperandA::Tmem(_) => None,
-                },
-            ),
-            ("B", product.tile_b(), Some(b)),
-        ] {
-            let Some(found) = found else { continue };
+        for (what, tile, found) in multiply.tiles() {
             if let Some((address, place)) = tile.outside(found, block.shared_bytes) {
-                return Err(super::wgmma::outside("tcgen05.mma", what, found, (address, place), block.shared_bytes));
+                return Err(super::wgmma::outside(TMEM_PRODUCT, what, found, (address, place), block.shared_bytes));
             }
         }
         let reached = product.lanes().max().unwrap_or(0);
@@ -373,12 +349,7 @@ fn multiplication<M: Monitor>(
             within("A", a, product.columns_of_a())?;
         }
     }
-    let (predicate, negated) = op.accumulate;
-    let accumulates = (*context.predicate(predicate) >> lane & 1 == 1) != negated;
-    let words: Vec<u32> = op.disabled.iter().map(|row| rows.lane(*row, lane)).collect();
-    let disabled = (0..ranks.len()).map(|at| words.as_chunks::<4>().0.get(at).copied().unwrap_or_default()).collect();
-    let scale = accumulates.then(|| 0.5f64.powi(op.scale as i32));
-    Ok(Multiply { product, ranks, d, a, b, scale, disabled })
+    Ok(multiply)
 }
 
 /// Reports the memory of a product to a sanitiser: its tiles in the block's own shared memory, and its cells.
@@ -387,7 +358,7 @@ fn check_product<M: Monitor>(context: &mut Context<'_, '_, M>, multiply: &Multip
     let Context { launch, block, monitor, warp, pc, .. } = context;
     let Some(sanitiser) = monitor.sanitiser() else { return Ok(()) };
     let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
-    sanitiser.product_asked(launch, block, by, &multiply.shared_ranges());
+    sanitiser.product_asked(launch, block, by, multiply.reads.as_deref().unwrap_or_default());
     let who = (warp.number, 1 << lane);
     let d = multiply.d_cells();
     sanitiser.tmem_accessed(at, block, who, &d, TmemUse::Product);
@@ -489,12 +460,8 @@ fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, 
         TensorWork::Multiply(multiply) => {
             self::multiply(block, &multiply);
             if let Some(sanitiser) = monitor.sanitiser() {
-                for owner in multiply
-                    .ranks
-                    .iter()
-                    .filter_map(|rank| cluster::member(block, *rank).map(|owner| owner.number))
-                    .collect::<Vec<_>>()
-                {
+                for rank in &multiply.ranks {
+                    let owner = launch.block_of_cluster(block.cluster, *rank);
                     sanitiser.tmem_multiplied(owner, task.by, &multiply);
                 }
             }
@@ -520,7 +487,7 @@ fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, 
 
 /// Executes a product. Its addresses have been checked; a block whose tensor memory was freed since still has it.
 fn multiply(block: &mut Block, multiply: &Multiply) {
-    let Multiply { product, ranks, d, a, b, scale, disabled } = multiply;
+    let Multiply { product, ranks, d, a, b, scale, disabled, .. } = multiply;
     // B has columns of each block.
     let parts: Vec<Vec<f64>> =
         ranks.iter().filter_map(|rank| Some(product.read_b(*b, &chunks(cluster::member(block, *rank)?)))).collect();
@@ -530,11 +497,11 @@ fn multiply(block: &mut Block, multiply: &Multiply) {
         let values = match a {
             OperandA::Shared(a) => product.read_a(*a, &chunks(owner)),
             OperandA::Tmem(a) => {
-                let memory = owner.tensor.get_or_insert_default();
+                let memory = owner.tensor_memory();
                 product.gather_a(&|cell| memory.get(moved(*a, cell)))
             }
         };
-        let memory = owner.tensor.get_or_insert_default();
+        let memory = owner.tensor_memory();
         let k = values.len() / product.rows() as usize;
         for (row, values) in (0..).zip(values.chunks_exact(k)) {
             let mut first = 0;

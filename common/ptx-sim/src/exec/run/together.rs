@@ -321,7 +321,7 @@ fn execute_group<M: Monitor>(
         TogetherOp::TmemRelinquish { .. } => tcgen05::relinquish(context, group)?,
         TogetherOp::TmemLoad(access) => tcgen05::load(context, rows, access, group)?,
         TogetherOp::TmemStore(access) => tcgen05::store(context, rows, access, group)?,
-        TogetherOp::TmemWait { .. } => tcgen05::wait(group)?,
+        TogetherOp::TmemWait { .. } => tcgen05::whole(group)?,
         TogetherOp::WgmmaWait { n } => return wgmma::wait(context, *n, group),
     }
     Ok(Step::Done)

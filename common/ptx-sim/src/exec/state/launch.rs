@@ -222,6 +222,11 @@ impl Launch<'_> {
         self.is_joint().then_some(block.device)
     }
 
+    /// Number of a warp's first thread in the launch.
+    pub(crate) fn first_thread(&self, block: u64, warp: u32) -> u64 {
+        block * u64::from(self.threads()) + u64::from(warp) * 32
+    }
+
     /// The blocks of a device, by their numbers.
     pub(crate) fn blocks_of(&self, device: u32) -> Range<u64> {
         let blocks = self.blocks_of_grid();

@@ -98,11 +98,14 @@ impl Reach {
     }
 
     fn has(&self, at: u64, bytes: u64) -> bool {
-        self.all().any(|ranges| {
-            let next = ranges.partition_point(|[from, count]| from + count <= at);
-            ranges.get(next).is_some_and(|[from, _]| *from < at.saturating_add(bytes.max(1)))
-        })
+        self.all().any(|ranges| have(ranges, at, bytes))
     }
+}
+
+/// Whether the ranges have one of those bytes.
+pub(crate) fn have(ranges: &[[u64; 2]], at: u64, bytes: u64) -> bool {
+    let next = ranges.partition_point(|[from, count]| from + count <= at);
+    ranges.get(next).is_some_and(|[from, _]| *from < at.saturating_add(bytes.max(1)))
 }
 
 /// Chunks of 16 bytes as ranges.

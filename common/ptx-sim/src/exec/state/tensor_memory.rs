@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::block::Block;
-use super::products::{Ranges, ranges};
+use super::products::{Ranges, have, ranges};
 use super::transfers::Issuer;
-use crate::matrix::Descriptor;
 use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product};
+use crate::matrix::{Descriptor, Tile};
 
 /// Tensor memory of a block that has allocated some.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct TensorMemory {
     pub(crate) last: u32,
     /// Instruction that gave up the right to allocate.
     pub(crate) relinquished: Option<usize>,
-    /// What threads of the block have asked for, in that order.
+    /// Work that threads of the block have asked for, in that order.
     pub(crate) tasks: Vec<Task>,
 }
 
@@ -40,7 +40,7 @@ impl Default for TensorMemory {
 
 impl TensorMemory {
     /// Host memory that it takes, in bytes.
-    pub(crate) const BYTES: u64 = (LANES * COLUMNS) as u64 * 4;
+    const BYTES: u64 = (LANES * COLUMNS) as u64 * 4;
 
     /// Allocates that many columns, a power of two, for an instruction of a warp. `None`: they are not free.
     pub(crate) fn allocate(&mut self, columns: u32, by: (u32, usize)) -> Option<u32> {
@@ -141,6 +141,8 @@ pub(crate) struct Multiply {
     pub(crate) scale: Option<f64>,
     /// Masks of the lanes that are not written, for each block.
     pub(crate) disabled: Vec<[u32; 4]>,
+    /// Ranges of each block's shared memory that it reads, for a sanitiser.
+    pub(crate) reads: Option<Ranges>,
 }
 
 impl Multiply {
@@ -157,23 +159,30 @@ impl Multiply {
         Some(Cells::new(rows, column..column + self.product.columns_of_a()))
     }
 
-    /// Ranges of each block's shared memory that the product reads, in order.
-    pub(crate) fn shared_ranges(&self) -> Ranges {
+    /// Name, tile and descriptor of each operand in shared memory.
+    pub(crate) fn tiles(&self) -> impl Iterator<Item = (&'static str, Tile, Descriptor)> {
         let a = match self.a {
-            OperandA::Shared(a) => Some((self.product.tile_a(), a)),
+            OperandA::Shared(a) => Some(("A", self.product.tile_a(), a)),
             OperandA::Tmem(_) => None,
         };
-        let tiles = a.into_iter().chain([(self.product.tile_b(), self.b)]);
-        ranges(tiles.flat_map(|(tile, found)| tile.addresses(found)).map(|(address, _)| address).collect())
+        a.into_iter().chain([("B", self.product.tile_b(), self.b)])
     }
 
-    /// Whether the product reads one of those bytes of each block's shared memory.
-    pub(crate) fn reads_shared(&self, at: u64, bytes: u64) -> bool {
-        self.shared_ranges().iter().any(|[from, count]| *from < at + bytes && at < from + count)
+    /// Ranges of each block's shared memory that the product reads, in order.
+    pub(crate) fn shared_ranges(&self) -> Ranges {
+        ranges(self.tiles().flat_map(|(_, tile, found)| tile.addresses(found)).map(|(address, _)| address).collect())
     }
 }
 
 impl Block {
+    /// The block's tensor memory, which takes memory of the host from its first use on.
+    pub(crate) fn tensor_memory(&mut self) -> &mut TensorMemory {
+        if self.tensor.is_none() {
+            self.arrival_bytes += TensorMemory::BYTES;
+        }
+        self.tensor.get_or_insert_default()
+    }
+
     /// Products that have yet to happen with this block's memory, and who asked for each.
     pub(crate) fn products_under_way(&self) -> impl Iterator<Item = (Issuer, &Multiply)> {
         let other = self.peers.get((self.rank ^ 1) as usize).and_then(|peer| peer.tensor.as_ref());
@@ -191,7 +200,8 @@ impl Block {
 
     /// The product that has yet to read one of those bytes of shared memory: its instruction, and the warp that asked first.
     pub(crate) fn product_to_read(&self, at: u64, bytes: u64) -> Option<(usize, u32)> {
-        let tcgen05 = || self.products_under_way().find(|(_, multiply)| multiply.reads_shared(at, bytes));
+        let reads = |multiply: &Multiply| multiply.reads.as_ref().is_some_and(|reads| have(reads, at, bytes));
+        let tcgen05 = || self.products_under_way().find(|(_, multiply)| reads(multiply));
         self.wgmmas.to_read(at, bytes).or_else(|| tcgen05().map(|(by, _)| (by.pc, by.warp)))
     }
 }

@@ -66,7 +66,7 @@ struct Access {
     handed: Option<u32>,
 }
 
-/// What is known of a block's tensor memory.
+/// Knowledge of a block's tensor memory.
 #[derive(Debug, Default)]
 struct Tmem {
     /// Fences and accesses so far.
@@ -201,14 +201,9 @@ impl TmemChecks {
         let message = format!("{register}, which a tcgen05.ld has yet to fill, is {how}");
         let mut problem = Problem::new(FaultKind::RegisterInFlight, scene.active, message).note(ACCESS_WAIT);
         problem.other =
-            Some(Earlier { what: "tcgen05.ld", thread: thread(scene.launch, scene.block.number, warp), pc });
+            Some(Earlier { what: "tcgen05.ld", thread: scene.launch.first_thread(scene.block.number, warp), pc });
         Some(problem)
     }
-}
-
-/// Number of a warp's first thread in the launch.
-fn thread(launch: &Launch<'_>, block: u64, warp: u32) -> u64 {
-    block * u64::from(launch.threads()) + u64::from(warp) * 32
 }
 
 impl Sanitiser {
@@ -244,15 +239,17 @@ impl Sanitiser {
         {
             let message = format!("{} of tensor memory that a {TMEM_PRODUCT} under way has", kind.name());
             let mut problem = *Problem::new(FaultKind::TmemInFlight, lanes, message).note(PRODUCT_WAIT);
-            problem.other = Some(Earlier { what: TMEM_PRODUCT, thread: thread(launch, by.number, by.warp), pc: by.pc });
+            problem.other =
+                Some(Earlier { what: TMEM_PRODUCT, thread: launch.first_thread(by.number, by.warp), pc: by.pc });
             found = Some(problem);
         }
         let tmem = self.tmem.blocks.entry(own).or_default();
         tmem.tick();
         let [met, fenced] = [&tmem.met, &tmem.fenced].map(|moments| moments.get(&warp).copied().unwrap_or(0));
-        for access in tmem.accesses.iter().rev() {
-            if found.is_some() || !(access.kind.writes() || kind.writes()) || !access.cells.meets(cells) {
-                continue;
+        let strict = self.strict;
+        let conflict = |access: &Access| {
+            if !(access.kind.writes() || kind.writes()) || !access.cells.meets(cells) {
+                return None;
             }
             let by_product = matches!(access.kind, TmemUse::Product | TmemUse::Operand);
             let (fault, message, rule) = if !access.waited && (access.warp, access.kind) != (warp, kind) {
@@ -263,7 +260,7 @@ impl Sanitiser {
                 let message =
                     format!("{} of tensor memory that a product has, which this warp has not waited for", kind.name());
                 (FaultKind::TmemInFlight, message, PRODUCT_WAIT)
-            } else if self.strict && access.warp != warp && access.handed.is_none_or(|handed| handed > fenced) {
+            } else if strict && access.warp != warp && access.handed.is_none_or(|handed| handed > fenced) {
                 let missing = if access.handed.is_none() { "before_thread_sync" } else { "after_thread_sync" };
                 let message = format!(
                     "{} of tensor memory that another warp has used, without tcgen05.fence::{missing} between them",
@@ -271,13 +268,14 @@ impl Sanitiser {
                 );
                 (FaultKind::MissingTcgen05Fence, message, FENCES)
             } else {
-                continue;
+                return None;
             };
             let mut problem = *Problem::new(fault, lanes, message).note(rule);
-            let thread = thread(launch, own, access.warp);
+            let thread = launch.first_thread(own, access.warp);
             problem.other = Some(Earlier { what: access.kind.name(), thread, pc: access.pc });
-            found = Some(problem);
-        }
+            Some(problem)
+        };
+        let found = found.or_else(|| tmem.accesses.iter().rev().find_map(conflict));
         // A product is remembered when it is done.
         if is_access {
             let handed = None;

@@ -143,7 +143,8 @@ impl WgmmaChecks {
                             let mut problem =
                                 Problem::new(FaultKind::MissingWgmmaFence, scene.active, message).note(FENCE);
                             let what = if write { "write of the register" } else { "read of the register" };
-                            problem.other = Some(Earlier { what, thread: thread(scene, warp), pc });
+                            problem.other =
+                                Some(Earlier { what, thread: scene.launch.first_thread(scene.block.number, warp), pc });
                             problem
                         },
                     );
@@ -191,17 +192,16 @@ impl WgmmaChecks {
     }
 }
 
-/// Number of a warp's first thread in the launch.
-fn thread(scene: &Scene<'_, '_>, warp: u32) -> u64 {
-    scene.block.number * u64::from(scene.launch.threads()) + u64::from(warp) * 32
-}
-
 /// The problem of a register that is used while a product owns it.
 fn in_flight(scene: &Scene<'_, '_>, row: R, other: &InFlight<'_>, what: &str, how: &str) -> Box<Problem> {
     let register = register_name(scene.launch, scene.pc, row);
     let message = format!("{register}, {what} of a wgmma.mma_async in flight, is {how}");
     let mut problem = Problem::new(FaultKind::RegisterInFlight, scene.active, message).note(WAIT);
-    problem.other = Some(Earlier { what: PRODUCT_NAME, thread: thread(scene, scene.warp.number), pc: other.pc });
+    problem.other = Some(Earlier {
+        what: PRODUCT_NAME,
+        thread: scene.launch.first_thread(scene.block.number, scene.warp.number),
+        pc: other.pc,
+    });
     problem
 }
 
@@ -296,7 +296,7 @@ impl Sanitiser {
         let message = format!("bulk copy to shared memory that a {product} in flight reads");
         let mut problem =
             Problem::new(FaultKind::TileInFlight, 1 << transfer.by.lane, message).at(transfer.at).note(rule);
-        let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
+        let thread = at.launch.first_thread(block.number, warp);
         problem.other = Some(Earlier { what: product, thread, pc });
         self.report(at, *problem);
     }
@@ -314,7 +314,7 @@ impl Sanitiser {
         let mut problem = Problem::new(FaultKind::TileInFlight, all, message).at(address).note(rule);
         let place = at.launch.describe_shared(address.wrapping_sub(part.base));
         problem.notes.insert(0, format!("the address is {place}"));
-        let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
+        let thread = at.launch.first_thread(block.number, warp);
         problem.other = Some(Earlier { what: product, thread, pc });
         self.report(at, *problem);
     }
