@@ -100,7 +100,7 @@ __device__ void attention(const Half *q, const Half *k, const Half *v, Half *out
         rows.weigh(scores, correction, problem.scale);
         scale_rows(sums, correction);
         unsigned weights[BN / 16][4];
-        pack_weights(weights, scores);
+        pack_weights<F16>(weights, scores);
 #pragma unroll
         for (int key = 0; key < BN; key += 16) {
 #pragma unroll

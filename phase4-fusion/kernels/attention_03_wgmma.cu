@@ -11,6 +11,7 @@
 
 template <int OF_HEAD>
 struct Shape {
+    using Element = F16;
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = 128, STAGES = 2;
     static constexpr int THREADS = CONSUMERS * GROUP_THREADS;
 };
@@ -60,7 +61,7 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
         rows.weigh(scores, correction, problem.scale);
         scale_rows(sums, correction);
         unsigned weights[T::KEYS / 16][4];
-        pack_weights(weights, scores);
+        pack_weights<F16>(weights, scores);
         barrier_wait(barrier + 8, parity);
         hold(weights);
         hold(sums);

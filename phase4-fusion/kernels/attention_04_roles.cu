@@ -5,30 +5,44 @@
 //
 // The loop stands in attention_roles.cuh. The grid stays: as many blocks as there is room for, each of which takes one tile of queries after
 // the other, so that the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are of different
-// lengths, and a block takes a head's longest with its shortest, the second longest with the second shortest: all pairs are of one length.
+// lengths. A block takes a head's longest with its shortest, the second longest with the second shortest: all pairs are of one length, and
+// blocks that run together share a head's keys. Or all heads' tiles go from the longest to the shortest, dealt out to and fro: blocks come
+// out evener, and keys are read again by more of them, which heads of up to 64 values can afford.
 // Limited by the exponentials where heads are small: 16 per SM and cycle, beside 2048 multiply-adds.
 // nvrtc: --gpu-architecture=compute_90a // run: attention // trial: attention
 #include "attention_roles.cuh"
 
 // Registers are per thread; an SM has 65536.
-template <int OF_HEAD>
+template <class OF_ELEMENT, int OF_HEAD>
 struct Shape {
+    using Element = OF_ELEMENT;
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = 128, STAGES = HEAD <= 64 ? 4 : 2;
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
+    static constexpr bool BY_LENGTH = false;
 };
 
 // A head of up to 64 values leaves registers for a third consumer, so that more exponentials run under the products.
-template <int OF_HEAD>
+template <class OF_ELEMENT, int OF_HEAD>
 struct Wide {
+    using Element = OF_ELEMENT;
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 3, KEYS = 128, STAGES = 2;
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 32, CONSUMER_REGISTERS = 160;
+    static constexpr bool BY_LENGTH = true;
 };
 
 // ANCHOR: share
-// What a block does for each of its tiles of queries: with a mask, in pairs of one length.
+// What a block does for each of its tiles of queries: with a mask, by length or in pairs of one length.
 template <class T, class Take>
 __device__ inline void each_tile(const Problem &problem, Take take) {
-    int tiles = Work<T>::count(problem), items = problem.causal ? (tiles + 1) / 2 : tiles;
+    int tiles = Work<T>::count(problem);
+    if (T::BY_LENGTH && problem.causal) {
+        int all = tiles * problem.matrices;
+        for (int first = 0, own = blockIdx.x; first + own < all; first += gridDim.x, own = gridDim.x - 1 - own) {
+            take(Work<T>(problem, (first + own) % problem.matrices, tiles - 1 - (first + own) / problem.matrices));
+        }
+        return;
+    }
+    int items = problem.causal ? (tiles + 1) / 2 : tiles;
     for (int item = blockIdx.x; item < items * problem.matrices; item += gridDim.x) {
         int first = item % items, last = problem.causal ? tiles - 1 - first : first;
         for (int tile = last; tile >= first; tile -= max(last - first, 1)) {
@@ -61,13 +75,14 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
         }
     } else {
         take_registers<T::CONSUMER_REGISTERS>();
-        Turns<T::CONSUMERS> turns{(int)threadIdx.x / GROUP_THREADS - 1};
+        // The same in all lanes, and the compiler sees it: descriptors that follow from it stay in uniform registers.
+        Turns<T::CONSUMERS> turns{__shfl_sync(~0u, (int)threadIdx.x / GROUP_THREADS - 1, 0)};
         turns.begin();
         each_tile<T>(problem, [&](const Work<T> &work) {
             float sums[T::HEAD / 2] = {};
             SoftmaxRows rows;
             attend<T>(sums, rows, shared, problem, work, q_parity, ring, turns);
-            write_rows<F16>(sums, rows, out, lse, problem, work.matrix, work.first + turns.consumer * 64 + threadIdx.x % GROUP_THREADS / 32 * 16);
+            write_rows<typename T::Element>(sums, rows, out, lse, problem, work.matrix, work.first + turns.consumer * 64 + threadIdx.x % GROUP_THREADS / 32 * 16);
             q_parity ^= 1;
         });
         turns.end();
@@ -75,9 +90,13 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
 }
 // ANCHOR_END: kernel
 
-ATTENTION_MAP_KERNEL(attention_40, (Shape<40>::THREADS, 1), Shape<40>)
-ATTENTION_MAP_KERNEL(attention_64, (Shape<64>::THREADS, 1), Shape<64>)
-ATTENTION_MAP_KERNEL(attention_80, (Shape<80>::THREADS, 1), Shape<80>)
-ATTENTION_MAP_KERNEL(attention_128, (Shape<128>::THREADS, 1), Shape<128>)
-ATTENTION_MAP_KERNEL(attention_40_wide, (Wide<40>::THREADS, 1), Wide<40>)
-ATTENTION_MAP_KERNEL(attention_64_wide, (Wide<64>::THREADS, 1), Wide<64>)
+#define ROLES_KERNEL(name, ...) ATTENTION_MAP_KERNEL(name, (__VA_ARGS__::THREADS, 1), __VA_ARGS__)
+#define ROLES_KERNELS(ELEMENT, TYPE)                                       \
+    ROLES_KERNEL(attention_40##TYPE, Shape<ELEMENT, 40>)                  \
+    ROLES_KERNEL(attention_64##TYPE, Shape<ELEMENT, 64>)                  \
+    ROLES_KERNEL(attention_80##TYPE, Shape<ELEMENT, 80>)                  \
+    ROLES_KERNEL(attention_128##TYPE, Shape<ELEMENT, 128>)                \
+    ROLES_KERNEL(attention_40##TYPE##_wide, Wide<ELEMENT, 40>)            \
+    ROLES_KERNEL(attention_64##TYPE##_wide, Wide<ELEMENT, 64>)
+ROLES_KERNELS(F16, )
+ROLES_KERNELS(BF16, _bf16)

@@ -12,6 +12,7 @@
 
 template <int OF_HEAD, int OF_SLICES>
 struct Slice {
+    using Element = F16;
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 1, KEYS = 128, STAGES = HEAD <= 64 ? 4 : 3, SLICES = OF_SLICES;
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS;
 };

@@ -11,7 +11,8 @@
 #include "wgmma_weights.cuh"
 
 // ANCHOR: tile
-// What follows from a shape: HEAD, CONSUMERS, KEYS and STAGES.
+// What follows from a shape: Element, HEAD, CONSUMERS, KEYS and STAGES.
+//     Element     type of the tensors and weights, of two bytes
 //     HEAD        values of a head, at most
 //     CONSUMERS   warpgroups with 64 queries each
 //     KEYS        per step
@@ -76,7 +77,7 @@ __device__ inline void begin_scores(float (&scores)[T::KEYS / 2], unsigned q_row
         int within = i % 4 * INSTRUCTION_BYTES;
         unsigned long long q = descriptor(q_rows + i / 4 * T::Q_BOX, 16, 1024) + (within >> 4);
         unsigned long long k = descriptor(k_tile + i / 4 * T::KV_BOX, 16, 1024) + (within >> 4);
-        wgmma<false>(F16(), scores, q, k, i > 0);
+        wgmma<false>(typename T::Element(), scores, q, k, i > 0);
     }
     wgmma_commit();
 }
@@ -86,7 +87,7 @@ template <class T>
 __device__ inline void begin_values(float (&sums)[T::HEAD / 2], unsigned (&weights)[T::KEYS / 16][4], unsigned v_tile) {
 #pragma unroll
     for (int i = 0; i < T::KEYS / 16; i++) {
-        wgmma_weights(sums, weights[i], descriptor(v_tile, T::KV_BOX, 1024) + (i * 16 * ROW_BYTES >> 4));
+        wgmma_weights(typename T::Element(), sums, weights[i], descriptor(v_tile, T::KV_BOX, 1024) + (i * 16 * ROW_BYTES >> 4));
     }
     wgmma_commit();
 }

@@ -138,7 +138,7 @@ __device__ inline void attend(float (&sums)[T::HEAD / 2], SoftmaxRows &rows, uns
     hold(scores);
     release(barriers.k_empty(ring.stage));
     weigh(work.last_step);
-    pack_weights(weights, scores);
+    pack_weights<typename T::Element>(weights, scores);
 #pragma unroll 1
     for (int step = work.last_step - 1; step > work.last_step - work.steps; step--) {
         Ring<T::STAGES> before = ring;
@@ -163,7 +163,7 @@ __device__ inline void attend(float (&sums)[T::HEAD / 2], SoftmaxRows &rows, uns
         hold(weights);
         release(barriers.v_empty(before.stage));
         scale_rows(sums, correction);
-        pack_weights(weights, scores);
+        pack_weights<typename T::Element>(weights, scores);
     }
     release(barriers.q_empty());
     barrier_wait(barriers.v_full(ring.stage), ring.parity);

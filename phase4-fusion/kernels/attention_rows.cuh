@@ -73,12 +73,12 @@ __device__ inline void scale_rows(float (&sums)[COUNT], const float (&by)[2]) {
     }
 }
 
-// Weights as words of two f16: A of `COUNT / 8` steps of 16 keys.
-template <int COUNT>
+// Weights as words of two values of `Type`: A of `COUNT / 8` steps of 16 keys.
+template <class Type, int COUNT>
 __device__ inline void pack_weights(unsigned (&weights)[COUNT / 8][4], const float (&scores)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; i += 2) {
-        weights[i / 8][i / 2 % 4] = F16::pack(scores[i], scores[i + 1]);
+        weights[i / 8][i / 2 % 4] = Type::pack(scores[i], scores[i + 1]);
     }
 }
 // ANCHOR_END: rows

@@ -499,14 +499,17 @@ fn attentions_of(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
     let size = attention::Size { images: 1, heads: 1, queries, keys, head };
     let stream = device.stream();
     Verdicts::of_steps(device, attention::LADDER, |all, step, attention| {
-        for causal in [false, true].into_iter().filter(|causal| !causal || queries <= keys) {
+        let masks = [false, true].into_iter().filter(|causal| !causal || queries <= keys);
+        for (&products, causal) in attention.products().iter().flat_map(|of| masks.clone().map(move |mask| (of, mask)))
+        {
             // A head that it has no kernel for is none of its faults.
             all.part(|all| {
                 let options = Options { causal, scale: None };
-                let problem = AttentionProblem::seeded(device, size, Tokens::Apart, attention.products(), options)?;
+                let problem = AttentionProblem::seeded(device, size, Tokens::Apart, products, options)?;
                 let [mut out, mut lse] = problem.outputs(device)?;
                 attention.launch(&stream, problem.inputs(), options, &mut out, &mut lse)?;
-                all.add(format!("{}, causal: {causal}", step.title()), problem.check(&out, &lse)?);
+                let what = format!("{}, {}, causal: {causal}", step.title(), products.element());
+                all.add(what, problem.check(&out, &lse)?);
                 Ok(())
             })?;
         }

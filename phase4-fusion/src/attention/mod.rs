@@ -12,7 +12,7 @@
 //! | [`step07_parts`] | `attention_07_parts.cu` | f32 on tensor cores: three products of tf32 for one of f32 |
 //! | `step08_stream` | `attention_08_stream.cu` | one query: every SM streams keys, without tensor cores |
 //!
-//! [`Tuned`] chooses among those of f16 by GPU and size.
+//! [`Tuned`] chooses among those of f16 and bf16 by GPU and size.
 
 use bench::ladder;
 use bytemuck::{Pod, Zeroable};
@@ -72,9 +72,9 @@ pub enum Method {
     Half,
     /// f16 through tensor maps.
     Maps,
-    /// The same by a persistent grid.
+    /// f16 or bf16 through tensor maps, by a persistent grid.
     Stays,
-    /// The same by clusters of this many blocks, largest first, which share a tile.
+    /// f16 through tensor maps, by clusters of this many blocks, largest first, which share a tile.
     Slices(&'static [usize]),
     /// f16 from memory by clusters of this many blocks, which share a query.
     Stream(usize),
@@ -90,13 +90,14 @@ impl Method {
         }
     }
 
-    /// Operands of its products.
-    pub fn products(self) -> Products {
+    /// Operands of its products: of each, a kernel for every head size.
+    pub fn products(self) -> &'static [Products] {
         match self {
-            Method::Single => Products::F32,
-            Method::Tf32 => Products::Tf32,
-            Method::Parts => Products::Parts,
-            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) | Method::Stream(_) => Products::F16,
+            Method::Single => &[Products::F32],
+            Method::Tf32 => &[Products::Tf32],
+            Method::Parts => &[Products::Parts],
+            Method::Stays => &[Products::F16, Products::Bf16],
+            Method::Half | Method::Maps | Method::Slices(_) | Method::Stream(_) => &[Products::F16],
         }
     }
 }
@@ -112,17 +113,20 @@ pub enum Products {
     Parts,
     /// f16.
     F16,
+    /// bf16.
+    Bf16,
 }
 
 impl Products {
     /// All, from the most exact.
-    pub const ALL: [Products; 4] = [Products::F32, Products::Parts, Products::Tf32, Products::F16];
+    pub const ALL: [Products; 5] = [Products::F32, Products::Parts, Products::Tf32, Products::F16, Products::Bf16];
 
     /// The type of the tensors.
     pub fn element(self) -> ElementType {
         match self {
             Products::F32 | Products::Tf32 | Products::Parts => ElementType::F32,
             Products::F16 => ElementType::F16,
+            Products::Bf16 => ElementType::BF16,
         }
     }
 }
@@ -137,18 +141,24 @@ impl ladder::Method for Method {
     /// file does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Attention> {
         let module = device.load(&step.source)?;
+        let load = |products: Products, head, suffix: &str, slices| {
+            let of_type = if products == Products::Bf16 { "_bf16" } else { "" };
+            HeadKernel::load(&module, products.element(), head, &format!("{of_type}{suffix}"), slices)
+        };
         let heads = step.method.heads().iter();
+        let of_types =
+            step.method.products().iter().flat_map(|&products| heads.clone().map(move |&head| (products, head)));
         let kernels: Result<Vec<_>> = match step.method {
             Method::Slices(slices) => {
-                let each = slices.iter().flat_map(|&slices| heads.clone().map(move |&head| (head, slices)));
-                each.map(|(head, slices)| HeadKernel::load(&module, head, &format!("_{slices}"), slices)).collect()
+                let each = slices.iter().flat_map(|&slices| of_types.clone().map(move |kernel| (kernel, slices)));
+                each.map(|((products, head), slices)| load(products, head, &format!("_{slices}"), slices)).collect()
             }
-            Method::Stream(slices) => heads.map(|&head| HeadKernel::load(&module, head, "", slices)).collect(),
+            Method::Stream(slices) => of_types.map(|(products, head)| load(products, head, "", slices)).collect(),
             _ => {
                 let is_wide =
-                    |&&head: &&usize| module.find_constant(&format!("attention_{head}_wide_queries")).is_some();
-                let narrow = heads.clone().map(|&head| HeadKernel::load(&module, head, "", 1));
-                let wide = heads.filter(is_wide).map(|&head| HeadKernel::load(&module, head, "_wide", 1));
+                    |(_, head): &(_, usize)| module.find_constant(&format!("attention_{head}_wide_queries")).is_some();
+                let narrow = of_types.clone().map(|(products, head)| load(products, head, "", 1));
+                let wide = of_types.filter(is_wide).map(|(products, head)| load(products, head, "_wide", 1));
                 narrow.chain(wide).collect()
             }
         };
@@ -160,6 +170,8 @@ impl ladder::Method for Method {
 /// A kernel for heads up to a size.
 #[derive(Clone, Debug)]
 struct HeadKernel {
+    /// Type of its tensors.
+    element: ElementType,
     head: usize,
     /// Blocks of a cluster that share a tile.
     slices: usize,
@@ -175,7 +187,7 @@ struct HeadKernel {
 
 impl HeadKernel {
     /// Loads `attention_64` and so on, with the suffix.
-    fn load(module: &Module, head: usize, suffix: &str, slices: usize) -> Result<HeadKernel> {
+    fn load(module: &Module, element: ElementType, head: usize, suffix: &str, slices: usize) -> Result<HeadKernel> {
         let name = format!("attention_{head}{suffix}");
         // Kernels of one file may have tiles of their own.
         let size = |what: &str, of_file: &str| {
@@ -185,9 +197,10 @@ impl HeadKernel {
         let shared = format!("{name}_shared");
         let shared = module.find_constant(&shared).map_or(Ok(0), |_| module.constant(&shared))?;
         Ok(HeadKernel {
+            element,
             head,
             slices,
-            is_wide: suffix == "_wide",
+            is_wide: suffix.ends_with("_wide"),
             kernel: module.kernel(&name)?,
             queries: size("queries", "BM")?,
             keys: size("keys", "BN")?,
@@ -255,25 +268,26 @@ impl Tuned {
         Ok(Tuned { hopper, any: step02_mma::STEP.load(device)? })
     }
 
-    /// The step for a size on a GPU with this many SMs.
-    fn step(&self, size: &Size, processors: usize) -> &Attention {
+    /// The step for a type and a size on a GPU with this many SMs.
+    fn step(&self, element: ElementType, size: &Size, processors: usize) -> &Attention {
         match &self.hopper {
             None => &self.any,
             Some([many, ..]) if size.head > many.largest_head() => &self.any,
+            Some([many, ..]) if element == ElementType::BF16 => many, // the only one with kernels for it
             Some([.., one]) if size.queries == 1 => one,
             // A cluster shares a tile if that gives no SM two blocks, and each block a step of keys.
             Some([many, few, _]) => {
-                let kernel = few.kernel(size, processors);
+                let kernel = few.kernel(element, size, processors);
                 if kernel.is_room(size, processors) { few } else { many }
             }
         }
     }
 
-    /// Choice for a size without a mask on a GPU with this many SMs, and its number of blocks: `roles`, `roles, wide` or, with
+    /// Choice for a size in f16 without a mask on a GPU with this many SMs, and its number of blocks: `roles`, `roles, wide` or, with
     /// slices, `split keys/8`.
     pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
-        let step = self.step(size, processors);
-        let kernel = step.kernel(size, processors);
+        let step = self.step(ElementType::F16, size, processors);
+        let kernel = step.kernel(ElementType::F16, size, processors);
         let tile = match kernel.slices {
             1 if kernel.is_wide => ", wide".to_owned(),
             1 => String::new(),
@@ -282,13 +296,15 @@ impl Tuned {
         (format!("{}{tile}", step.name), step.blocks(kernel, size, Options::default(), processors))
     }
 
-    /// Choice for a size without a mask on its device, or why no step supports it.
+    /// Choice for a size in f16 without a mask on its device, or why no step supports it.
     ///
     /// # Errors
     /// The reason, in words.
     pub fn explain(&self, size: &Size) -> Result<String, String> {
         let processors = self.any.processors;
-        self.step(size, processors).refuses(size).map_or_else(|| Ok(self.choice(size, processors).0), Err)
+        self.step(ElementType::F16, size, processors)
+            .refuses(size)
+            .map_or_else(|| Ok(self.choice(size, processors).0), Err)
     }
 
     /// [`Attention::launch`] of the step for this size.
@@ -303,7 +319,7 @@ impl Tuned {
         out: &mut Tensor,
         lse: &mut Tensor,
     ) -> Result<()> {
-        let chosen = self.step(&inputs.size()?, self.any.processors);
+        let chosen = self.step(inputs.element(), &inputs.size()?, self.any.processors);
         chosen.launch(stream, inputs, options, out, lse)
     }
 }
@@ -500,14 +516,14 @@ impl Attention {
         self.name
     }
 
-    /// Operands of its products.
-    pub fn products(&self) -> Products {
+    /// Operands of its products, of each type that it has kernels for.
+    pub fn products(&self) -> &'static [Products] {
         self.method.products()
     }
 
-    /// The type of its tensors.
+    /// The type of its tensors; the first, if it has kernels for several.
     pub fn element(&self) -> ElementType {
-        self.products().element()
+        self.products()[0].element()
     }
 
     /// The largest head that it has a kernel for.
@@ -553,21 +569,19 @@ impl Attention {
         if size.rows() == 0 || size.head == 0 {
             return Ok(());
         }
-        match self.method {
-            Method::Single | Method::Tf32 | Method::Parts => {
-                self.queue::<f32>(stream, inputs, options, &size, out, lse)
-            }
-            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) | Method::Stream(_) => {
-                self.queue::<half::f16>(stream, inputs, options, &size, out, lse)
-            }
+        match inputs.element() {
+            ElementType::BF16 => self.queue::<half::bf16>(stream, inputs, options, &size, out, lse),
+            ElementType::F16 => self.queue::<half::f16>(stream, inputs, options, &size, out, lse),
+            _ => self.queue::<f32>(stream, inputs, options, &size, out, lse),
         }
     }
 
     /// Why this step does not support a problem, if it does not.
     fn refusal(&self, size: &Size, options: Options, element: ElementType) -> Option<String> {
         let Size { queries, keys, head, .. } = *size;
-        if element != self.element() {
-            return Some(format!("its kernels are for {}, not {element}", self.element()));
+        if self.products().iter().all(|products| products.element() != element) {
+            let types: Vec<String> = self.products().iter().map(|products| products.element().to_string()).collect();
+            return Some(format!("its kernels are for {}, not {element}", types.join(" and ")));
         }
         let most = self.largest_head();
         if !head.is_multiple_of(8) || head > most {
@@ -587,11 +601,11 @@ impl Attention {
             .then(|| format!("the kernels count tokens, rows and a token's values to {LARGEST}"))
     }
 
-    /// The kernel for the smallest head that is large enough: where tiles are cut, the one with the most slices that fit, or else
+    /// The kernel for a type and the smallest head that is large enough: where tiles are cut, the one with the most slices that fit, or else
     /// the last; with a persistent grid, the one that finishes first.
-    fn kernel(&self, size: &Size, processors: usize) -> &HeadKernel {
+    fn kernel(&self, element: ElementType, size: &Size, processors: usize) -> &HeadKernel {
         let head = self.method.heads().iter().find(|&&head| head >= size.head).copied();
-        let mut able = self.kernels.iter().filter(|kernel| Some(kernel.head) == head);
+        let mut able = self.kernels.iter().filter(|kernel| kernel.element == element && Some(kernel.head) == head);
         let chosen = match self.method {
             Method::Slices(_) => able.clone().find(|kernel| kernel.is_room(size, processors)).or(able.next_back()),
             _ => able.min_by(|a, b| a.queries_each(size, processors).total_cmp(&b.queries_each(size, processors))),
@@ -600,10 +614,10 @@ impl Attention {
     }
 
     /// Blocks of a launch: one or a cluster for each tile of queries; of a persistent grid as many as fit, which with a mask take
-    /// tiles in pairs.
+    /// narrow tiles in pairs.
     fn blocks(&self, kernel: &HeadKernel, size: &Size, options: Options, processors: usize) -> usize {
         match self.method {
-            Method::Stays if options.causal => {
+            Method::Stays if options.causal && !kernel.is_wide => {
                 processors.min(size.matrices() * size.queries.div_ceil(kernel.queries).div_ceil(2))
             }
             Method::Stays => processors.min(kernel.tiles(size)),
@@ -647,7 +661,7 @@ impl Attention {
             scale: (scale * std::f64::consts::LOG2_E) as f32,
             padding: 0,
         };
-        let of_head = self.kernel(size, self.processors);
+        let of_head = self.kernel(T::TYPE, size, self.processors);
         let blocks = self.blocks(of_head, size, options, self.processors);
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // at most rows

@@ -149,7 +149,7 @@ fn loss(terms: usize, products: Products) -> f64 {
     match products {
         Products::F32 => terms as f64 * F32_ROUND_OFF,
         Products::Parts => cut(3 * terms),
-        Products::Tf32 | Products::F16 => cut(terms),
+        Products::Tf32 | Products::F16 | Products::Bf16 => cut(terms),
     }
 }
 
@@ -157,7 +157,7 @@ fn loss(terms: usize, products: Products) -> f64 {
 /// which is cut off the smaller part of each factor, and the 2⁻²² of the two smaller parts.
 fn rounded_products(products: Products) -> f64 {
     match products {
-        Products::F32 | Products::F16 => 0.0,
+        Products::F32 | Products::F16 | Products::Bf16 => 0.0,
         Products::Parts => 2.0 * 2f64.powi(-21) + 2f64.powi(-22),
         Products::Tf32 => 2.0 * 2f64.powi(-11) + 2f64.powi(-22),
     }
@@ -169,7 +169,7 @@ impl Row {
     /// - a score is off by A · loss(head), by A times what its products lose, and by 6u · A for the scale, the shift and the rounding of
     ///   their sum;
     /// - a power of two by 2⁻²², and so is each correction, of which there is one per step of 8 keys or more;
-    /// - a weight is rounded to f16: 2⁻¹¹ of it, or 2⁻²⁵ of the largest;
+    /// - a weight is rounded to f16: 2⁻¹¹ of it, or 2⁻²⁵ of the largest; to bf16: 2⁻⁸ of it;
     /// - products of weights and values lose what others do, their sums `loss` and γ; O is rounded to its type.
     fn new<'v>(
         at: [usize; 2],
@@ -194,13 +194,17 @@ impl Row {
                 plain = plain.max(v.abs());
             }
         }
-        let (keys, half, lost) = (scores.len(), products == Products::F16, rounded_products(products));
-        let steps = keys.div_ceil(if half { 64 } else { 8 }) as f64;
+        let (keys, lost) = (scores.len(), rounded_products(products));
+        let steps = keys.div_ceil(if products.element().size() == 2 { 64 } else { 8 }) as f64;
         let power = 2f64.powi(-22) + 4.0 * F32_ROUND_OFF * (1.0 + largest);
         let score = largest * (loss(query.len(), products) + lost + 6.0 * F32_ROUND_OFF);
         let weight = score.exp() * (1.0 + power).powf(steps + 1.0);
         let sums = (1.0 + lost) * (1.0 + loss(keys, products)) * (1.0 + loss(keys, Products::F32));
-        let (rounded, smallest) = if half { (2f64.powi(-11), 2f64.powi(-25)) } else { (4.0 * F32_ROUND_OFF, 0.0) };
+        let (rounded, smallest) = match products {
+            Products::F16 => (2f64.powi(-11), 2f64.powi(-25)),
+            Products::Bf16 => (2f64.powi(-8), 0.0),
+            Products::F32 | Products::Parts | Products::Tf32 => (4.0 * F32_ROUND_OFF, 0.0),
+        };
         let factor = weight * weight * sums * (1.0 + rounded) - 1.0;
         let of_smallest = smallest * plain * (keys as f64 / total + 1.0);
         let bound = |(value, magnitude): (&f64, &f64)| factor * magnitude + rounded * value.abs() + of_smallest;

@@ -64,18 +64,21 @@ device_test! {
         for step in LADDER {
             println!("{}", step.title());
             let Some(attention) = here(&device, step.load(&device))? else { continue };
+            let first = attention.products()[0];
             for (at, case) in CASES.into_iter().enumerate() {
                 let options = OPTIONS[at % OPTIONS.len()];
-                run(&device, &attention, &problem(&device, case, options, attention.products())?)?;
+                run(&device, &attention, &problem(&device, case, options, first)?)?;
             }
             if attention.refuses(&Size { images: 1, heads: 1, queries: 1, keys: 1, head: 160 }).is_none() {
                 for (case, options) in LARGE_HEADS.into_iter().zip(OPTIONS) {
-                    run(&device, &attention, &problem(&device, case, options, attention.products())?)?;
+                    run(&device, &attention, &problem(&device, case, options, first)?)?;
                 }
             }
-            // Ragged, with every mask.
-            for options in OPTIONS {
-                run(&device, &attention, &problem(&device, CASES[4], options, attention.products())?)?;
+            // Ragged, with every mask, in every type.
+            for &products in attention.products() {
+                for options in OPTIONS {
+                    run(&device, &attention, &problem(&device, CASES[4], options, products)?)?;
+                }
             }
         }
         Ok(())
@@ -85,10 +88,12 @@ device_test! {
     fn tiles_of_two_and_of_three_consumers_are_right(device) {
         let Some(roles) = here(&device, step("roles").load(&device))? else { return Ok(()) };
         for (queries, keys, head, causal) in [(450, 300, 64, false), (333, 400, 40, true), (190, 260, 56, true), (450, 470, 64, true), (300, 300, 128, true)] {
-            for processors in [1, 132] {
+            for processors in [1, 3, 132] {  // 3: tiles are dealt out to and fro
                 let options = Options { causal, scale: Some(1.0) };
-                let case = ([1, 1, queries, keys, head], Layout::Apart);
-                run(&device, &roles.clone().for_processors(processors), &problem(&device, case, options, Products::F16)?)?;
+                let case = ([1, 3, queries, keys, head], Layout::Apart);
+                for &products in roles.products() {
+                    run(&device, &roles.clone().for_processors(processors), &problem(&device, case, options, products)?)?;
+                }
             }
         }
         Ok(())
@@ -171,7 +176,7 @@ fn no_rule_is_broken_in_any_step() {
         let attention = step.load(&device).unwrap().for_processors(1);
         let turns = ([1, 1, 140, 700, 40], Layout::Apart);
         for (case, options) in [(CASES[6], OPTIONS[1]), (CASES[8], OPTIONS[0]), (turns, OPTIONS[0])] {
-            let problem = problem(&device, case, options, attention.products()).unwrap();
+            let problem = problem(&device, case, options, attention.products()[0]).unwrap();
             run(&device, &attention, &problem).unwrap();
         }
     }
@@ -235,7 +240,7 @@ fn planted_mistakes_are_found() {
             let attention = step.load(device)?.for_processors(1);
             let options = Options { causal: true, scale: Some(2.0) };
             let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };
-            let problem = problem(device, ([1, 1, 70, 300, 40], Layout::Apart), options, attention.products())?;
+            let problem = problem(device, ([1, 1, 70, 300, 40], Layout::Apart), options, attention.products()[0])?;
             let [mut out, mut lse] = problem.outputs(device)?;
             attention.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
             problem.check(&out, &lse)

@@ -101,7 +101,7 @@ fn sizes(device: &Device) -> Vec<Size> {
 /// Whether an implementation computes in f16.
 pub(crate) fn is_half(by: &str) -> bool {
     let step = LADDER.iter().find(|step| step.title() == by);
-    step.map_or(by.ends_with(", f16"), |step| step.method.products() == Products::F16)
+    step.map_or(by.ends_with(", f16"), |step| step.method.products().contains(&Products::F16))
 }
 
 /// Cost of attention over these tokens, with heads of `d` channels: the two products, and queries, keys, values and output once.
@@ -154,7 +154,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     };
     let work: Vec<PeerRequest> = single(Arithmetic::F32).chain(single(Arithmetic::Tf32)).collect();
     let half = sizes.iter().flat_map(|size| {
-        BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, backend))
+        BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, false, backend))
     });
     let pytorch = torch::measure(device, &bench, &work.into_iter().chain(half).collect::<Vec<_>>());
     let (of_single, rest) = pytorch.timings.split_at(sizes.len());
@@ -226,11 +226,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                     continue;
                 }
             };
-            let (products, options) = (step.products(), Options::default());
+            let (products, options) = (step.products()[0], Options::default()); // bf16 is in `tensor-attention`
             let peer = match products {
                 Products::F32 | Products::Parts => &sdpa,
                 Products::Tf32 => &sdpa_in_tf32,
-                Products::F16 => &sdpa_in_half,
+                Products::F16 | Products::Bf16 => &sdpa_in_half,
             };
             let problem = AttentionProblem::seeded(device, size.of_ladder(), Layout::Joined, products, options)?;
             let outcome = run_with(

@@ -116,7 +116,7 @@ const SOURCES: [Source; 12] = [
         problem: &[tensor_attention::PROBLEM],
         by: columns::STEP,
         ms: columns::MS,
-        reads: half_ladder,
+        reads: attends_in_half,
     },
     Source { table: "video", problem: &[video::CONFIGURATION], by: video::BY, ms: video::MS, reads: model },
 ];
@@ -135,11 +135,15 @@ fn typed_ladder(problem: &str, step: &str) -> Option<(Side, String)> {
     Some((side_of_step(step), problem.split(' ').next()?.to_owned()))
 }
 
-/// In f16; including the operations after the product, if the name states them. The fastest of several peers also has its own
-/// row.
+/// In f16, or in bf16 if the problem says so. The fastest of several peers also has its own row.
+fn attends_in_half(problem: &str, step: &str) -> Option<(Side, String)> {
+    let element = if problem.starts_with("bf16 ") { "bf16" } else { "f16" };
+    (step != tensor_attention::BEST).then(|| (side_of_step(step), element.to_owned()))
+}
+
+/// In f16; including the operations after the product, if the name states them.
 fn half_ladder(_: &str, step: &str) -> Option<(Side, String)> {
     match step.strip_suffix(", fused") {
-        _ if step == tensor_attention::BEST => None,
         Some(step) => Some((side_of_step(step), "f16, fused".to_owned())),
         None => Some((side_of_step(step), "f16".to_owned())),
     }
@@ -183,7 +187,7 @@ fn linear(_: &str, version: &str) -> Option<(Side, String)> {
 fn attends(_: &str, by: &str) -> Option<(Side, String)> {
     let step = LADDER.iter().find(|step| step.title() == by);
     let side = if step.is_some() || by == attention::NAIVE { Side::Ours } else { Side::Peer };
-    let rounds = step.is_some_and(|step| step.method.products() == Products::Tf32);
+    let rounds = step.is_some_and(|step| step.method.products().contains(&Products::Tf32));
     let arithmetic = if by.ends_with(", tf32") || rounds {
         "tf32"
     } else if attention::is_half(by) {
@@ -347,7 +351,7 @@ mod tests {
         }
         assert_eq!(says(typed_ladder, "bf16 4096³", "11 clusters"), "Ours bf16");
         assert_eq!(says(half_ladder, "", "PyTorch graph, fused"), "Peer f16, fused");
-        assert_eq!(says(half_ladder, "", tensor_attention::BEST), "");
+        assert_eq!(says(attends_in_half, "", tensor_attention::BEST), "");
         assert_eq!(says(norms, "· in place", "1 naive"), "");
     }
 

@@ -1,8 +1,7 @@
-//! `tensor-attention`: attention in f16 over batches of heads as in models, with and without a mask, and with few queries.
+//! `tensor-attention`: attention in f16 and bf16 over batches of heads as in models, with and without a mask, and with few queries.
 
 use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps};
 use bench::table::ColumnSpec;
-use common::prelude::*;
 use common::progress::Progress;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{LADDER, Options, Products, Size, Tuned};
@@ -27,95 +26,127 @@ const COLUMNS: &[ColumnSpec] = &[
 /// Reference of the times.
 pub(crate) const BEST: &str = "SDPA, the fastest";
 const MATH: &str = "math";
+const FLASH_3: &str = "FlashAttention-3";
 
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-attention",
-    shows: "attention in f16: sizes, masks, few queries: ms, % of SDPA",
+    shows: "attention in f16 and bf16: sizes, masks, few queries: ms, % of SDPA",
     uses: &[Need::Gpu, Need::Hopper, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
 
-/// Images, heads, queries, keys and values of a head, and whether there is a mask.
-type Row = ([usize; 5], bool);
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+struct Attended {
+    products: Products,
+    size: Size,
+    causal: bool,
+}
+
+/// An attention of `[images, heads, queries, keys, values of a head]`.
+const fn row(products: Products, [images, heads, queries, keys, head]: [usize; 5], causal: bool) -> Attended {
+    Attended { products, size: Size { images, heads, queries, keys, head }, causal }
+}
 
 /// Sizes of language models, of the video U-Net at its two upper levels, and one or few queries for many keys.
-const MEASURED: [Row; 9] = [
-    ([4, 16, 4096, 4096, 128], false),
-    ([4, 16, 4096, 4096, 128], true),
-    ([4, 16, 4096, 4096, 64], false),
-    ([4, 16, 4096, 4096, 64], true),
-    ([2, 8, 4096, 4096, 40], false),
-    ([2, 8, 1024, 1024, 80], false),
-    ([1, 16, 16384, 16384, 128], true),
-    ([1, 16, 64, 16384, 128], false),
-    ([2, 8, 1, 16384, 128], false),
+const MEASURED: [Attended; 14] = [
+    row(Products::F16, [4, 16, 4096, 4096, 128], false),
+    row(Products::F16, [4, 16, 4096, 4096, 128], true),
+    row(Products::F16, [4, 16, 4096, 4096, 64], false),
+    row(Products::F16, [4, 16, 4096, 4096, 64], true),
+    row(Products::F16, [2, 8, 4096, 4096, 40], false),
+    row(Products::F16, [2, 8, 1024, 1024, 80], false),
+    row(Products::F16, [1, 16, 16384, 16384, 128], true),
+    row(Products::F16, [1, 16, 64, 16384, 128], false),
+    row(Products::F16, [2, 8, 1, 16384, 128], false),
+    row(Products::Bf16, [4, 16, 4096, 4096, 128], false),
+    row(Products::Bf16, [4, 16, 4096, 4096, 128], true),
+    row(Products::Bf16, [4, 16, 4096, 4096, 64], false),
+    row(Products::Bf16, [4, 16, 4096, 4096, 64], true),
+    row(Products::Bf16, [1, 16, 16384, 16384, 128], true),
 ];
 
 /// On the simulator.
-const SIMULATED: [Row; 3] = [([1, 2, 100, 100, 40], false), ([1, 1, 130, 130, 64], true), ([1, 1, 8, 256, 64], false)];
-
-fn size(([images, heads, queries, keys, head], causal): Row) -> (Size, bool) {
-    (Size { images, heads, queries, keys, head }, causal)
-}
-
-fn problems(device: &Device) -> Vec<(Size, bool)> {
-    let rows: &[Row] = if device.is_cuda() { &MEASURED } else { &SIMULATED };
-    rows.iter().copied().map(size).collect()
-}
+const SIMULATED: [Attended; 4] = [
+    row(Products::F16, [1, 2, 100, 100, 40], false),
+    row(Products::F16, [1, 1, 130, 130, 64], true),
+    row(Products::F16, [1, 1, 8, 256, 64], false),
+    row(Products::Bf16, [1, 1, 130, 130, 64], true),
+];
 
 /// Cost of the attention of a row, if it is one of [`MEASURED`]: the two products, and queries, keys, values and output once.
 pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
-    let (size, causal) = MEASURED.into_iter().map(size).find(|(size, causal)| name(size, *causal) == row_name)?;
-    let Size { images, heads, queries, keys, head } = size;
+    let row = MEASURED.into_iter().find(|row| row.name() == row_name)?;
+    let Size { images, heads, queries, keys, head } = row.size;
     let outputs = images * heads * queries * head;
     let values = 2 * outputs + 2 * images * heads * keys * head;
-    let bytes = values * Products::F16.element().size();
-    Some(Cost { flops: size.flops(causal), bytes: bytes as f64, values: outputs as f64 })
+    let bytes = values * row.products.element().size();
+    Some(Cost { flops: row.size.flops(row.causal), bytes: bytes as f64, values: outputs as f64 })
 }
 
-/// `4×16×4096, 128, causal`, or with few queries `2×8×1:16384, 128`.
-fn name(size: &Size, causal: bool) -> String {
-    let Size { images, heads, queries, keys, head } = size;
-    let tokens = if queries == keys { keys.to_string() } else { format!("{queries}:{keys}") };
-    format!("{images}×{heads}×{tokens}, {head}{}", if causal { ", causal" } else { "" })
+impl Attended {
+    /// `4×16×4096, 128, causal`, with few queries `2×8×1:16384, 128`, in bf16 `bf16 4×16×4096, 64`.
+    fn name(&self) -> String {
+        let Size { images, heads, queries, keys, head } = self.size;
+        let of_type = if self.products == Products::Bf16 { "bf16 " } else { "" };
+        let tokens = if queries == keys { keys.to_string() } else { format!("{queries}:{keys}") };
+        format!("{of_type}{images}×{heads}×{tokens}, {head}{}", if self.causal { ", causal" } else { "" })
+    }
+
+    /// Implementations to compare with, and the names of their rows.
+    fn backends(&self) -> impl Iterator<Item = (&'static str, Backend)> {
+        let flash_3 = (self.products == Products::Bf16).then_some((FLASH_3, Backend::FlashAttention3));
+        let both = attention::BACKENDS.map(|(name, backend)| (name.trim_end_matches(", f16"), backend));
+        both.into_iter().chain(flash_3).chain([(MATH, Backend::Math)])
+    }
+
+    /// For one of them.
+    fn request(&self, backend: Backend) -> PeerRequest {
+        let Size { images, heads, queries, keys, head } = self.size;
+        PeerRequest::half_attention(
+            [images, heads, queries, head],
+            keys,
+            self.causal,
+            self.products == Products::Bf16,
+            backend,
+        )
+    }
 }
 
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let (problems, stream, bench) = (problems(device), device.stream(), peers::bench());
-    let half = LADDER.iter().filter(|step| step.method.products() == Products::F16);
-    let steps = load_steps(half, device)?;
+    let problems: &[Attended] = if device.is_cuda() { &MEASURED } else { &SIMULATED };
+    let (stream, bench) = (device.stream(), peers::bench());
+    let half = || LADDER.iter().filter(|step| step.method.products().contains(&Products::F16));
+    let steps = load_steps(half(), device)?;
     let tuned = if_supported(Tuned::load(device))?;
     let progress = Progress::new((problems.len() * (steps.len() + 1)) as u64, TABLE.name);
     progress.set_message("tensor-attention: PyTorch");
-    let backends = attention::BACKENDS.map(|(name, backend)| (name.trim_end_matches(", f16"), backend));
-    let backends: Vec<(&str, Backend)> = backends.into_iter().chain([(MATH, Backend::Math)]).collect();
-    let requests = problems.iter().flat_map(|(size, causal)| {
-        let Size { images, heads, queries, keys, head } = *size;
-        let request = move |&(_, backend): &(&str, Backend)| {
-            PeerRequest::half_attention([images, heads, queries, head], keys, *causal, backend)
-        };
-        backends.iter().map(request)
-    });
+    let requests = problems.iter().flat_map(|row| row.backends().map(|(_, backend)| row.request(backend)));
     let pytorch = torch::measure(device, &bench, &requests.collect::<Vec<_>>());
 
-    let title = format!("tensor-attention: attention in f16 on {}", device.short_name());
+    let title = format!("tensor-attention: attention in f16 and bf16 on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("SDPA");
-    for ((size, causal), timings) in problems.iter().zip(pytorch.timings.chunks(backends.len())) {
-        let name = name(size, *causal);
+    let mut timings = pytorch.timings.iter();
+    for row in problems {
+        let of_row: Vec<_> = row.backends().map(|(name, _)| name).zip(&mut timings).collect();
+        let Attended { products, size, causal } = *row;
+        let name = row.name();
         let announce = |step: &str| {
             progress.set_message(format!("tensor-attention: {step} at {name}"));
             progress.inc(1);
         };
-        let options = Options { causal: *causal, scale: None };
-        let problem = AttentionProblem::seeded(device, *size, Layout::Apart, Products::F16, options)?;
+        let options = Options { causal, scale: None };
+        let problem = AttentionProblem::seeded(device, size, Layout::Apart, products, options)?;
         let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &announce };
         let [mut out, mut lse] = problem.outputs(device)?;
         let mut runs: Vec<(&str, StepRun)> = Vec::new();
-        for LoadedStep { title, step } in &steps {
+        for (LoadedStep { title, step }, _) in
+            steps.iter().zip(half()).filter(|(_, step)| step.method.products().contains(&products))
+        {
             let run = contest.run(title, step, &mut out, |step, out| {
                 step.launch(&stream, problem.inputs(), options, out, &mut lse)
             })?;
@@ -126,10 +157,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         })?;
         runs.push((peers::TUNED, run));
         let elsewhere = |timing: &_| StepRun::from(StepResult::Elsewhere(Clone::clone(timing)));
-        let best = timings.iter().filter_map(|timing| Some((timing, timing.as_ref().ok()?.median_ms()?)));
-        let best = best.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(&timings[0], |(timing, _)| timing);
-        runs.extend(backends.iter().zip(timings).map(|((name, _), timing)| (*name, elsewhere(timing))));
-        let cost = Cost { flops: size.flops(*causal), ..Cost::default() };
+        let measured = of_row.iter().filter_map(|(_, timing)| Some((*timing, timing.as_ref().ok()?.median_ms()?)));
+        let best = measured.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(of_row[0].1, |(timing, _)| timing);
+        runs.extend(of_row.iter().map(|(name, timing)| (*name, elsewhere(timing))));
+        let cost = Cost { flops: size.flops(causal), ..Cost::default() };
         table.problem((PROBLEM, &name), cost, (BEST, elsewhere(best)), runs);
     }
     table.note(
@@ -141,7 +172,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(peers::MEDIANS);
         table.note(format!(
             "PyTorch {version}: scaled_dot_product_attention by each of its implementations; flash is \
-             FlashAttention-2."
+             FlashAttention-2. FlashAttention-3: the package fa3-fwd, for bf16."
         ));
     }
     Ok(table.into())
