@@ -94,6 +94,19 @@ fn a_load_counts_for_its_used_bytes() {
     );
 }
 
+/// NVRTC 13.0 computes a mask before it gives a second use to a register of the load: all of a parameter can be read.
+#[test]
+fn a_mask_hides_nothing_of_a_parameter() {
+    let ptx = kernel(
+        ".pragma \"used_bytes_mask 240\";\nld.param.v2.u32 {%r1, %r2}, [data];\nmov.b64 %rd2, {%r1, %r2};\n\
+         sub.u64 %rd3, %rd2, %rd1;\ncvt.u32.u64 %r3, %rd3;\nst.global.u32 [%rd1], %r3;",
+    );
+    for sanitize in [false, true] {
+        let (faults, after) = Run { ptx: &ptx, buffer: &words(&[7]), ..Default::default() }.go(sanitize);
+        assert_eq!((faults, after), (vec![], words(&[0])));
+    }
+}
+
 #[test]
 fn unused_bytes_do_not_race() {
     // thread 32 writes the second word while thread 0 reads around it

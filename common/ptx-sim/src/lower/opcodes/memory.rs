@@ -155,6 +155,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
         }
         let wide = wide.unwrap_or(ty.size() == 8);
+        // All parameters are the kernel's own, and NVRTC 13.0 leaves bytes out of a parameter's mask whose registers it uses.
+        let used = if param { u32::MAX } else { self.used };
         Ok(Access {
             address,
             bytes: ty.size() as u8,
@@ -163,11 +165,11 @@ impl<'a> FunctionLowering<'_, 'a> {
             wide,
             signed: ty.signed(),
             narrow,
-            used: self.used,
+            used,
             param,
             order,
             scope,
-            plain: ty.size() == 4 && !wide && order == Order::Weak && self.used == u32::MAX,
+            plain: ty.size() == 4 && !wide && order == Order::Weak && used == u32::MAX,
             read_only,
         })
     }
