@@ -4,6 +4,7 @@
 mod as_found;
 mod asynchrony;
 mod attacks;
+mod block_scales;
 mod bulk;
 #[cfg(feature = "cli")]
 mod cli;
