@@ -7,7 +7,6 @@ use crate::module::Module;
 /// Forms that are refused: one of each kind, as written in a kernel.
 const REFUSED: &[&str] = &[
     ".blocksareclusters",
-    "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
     "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3, %r4}], [%r5], {%h1, %h2};",
     "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16, %h1;",
     "multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1];",

@@ -79,7 +79,7 @@ impl std::fmt::Display for Descriptor {
     }
 }
 
-/// A or B in shared memory.
+/// A or B in shared memory, or the rows of a copy to tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub(super) number: Scalar,

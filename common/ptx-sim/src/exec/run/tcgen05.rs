@@ -1,7 +1,7 @@
-//! `tcgen05`: tensor memory, and products whose accumulators lie there.
+//! `tcgen05`: tensor memory, products whose accumulators lie there, and copies to it.
 //!
 //! # When work happens
-//! One thread asks for a product, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
+//! One thread asks for a product or a copy, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
 //! thread waits at the mbarrier ([`arrive_for`]), the thread's work before the arrival is done, in its order. So a kernel that forgets to
 //! wait reads the old accumulator, and one that overwrites a tile too early multiplies the new values, each time. Loads and
 //! stores of tensor memory happen at once.
