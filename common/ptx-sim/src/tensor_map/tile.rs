@@ -27,7 +27,7 @@ impl Tile {
     /// The error says why the map is unsuitable for such a copy.
     pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], mode: TensorMode) -> Result<Self, String> {
         let rows = match (mode, coordinates) {
-            (TensorMode::Rows, [_, rows @ ..]) => rows.as_array::<4>().map(|rows| rows.map(i64::from)),
+            (TensorMode::Rows, [_, rows @ ..]) => <[i32; 4]>::try_from(rows).ok().map(|rows| rows.map(i64::from)),
             _ => None,
         };
         let coordinates = if rows.is_some() { &coordinates[..2] } else { coordinates };

@@ -77,10 +77,12 @@ fn right(kernel: &str, run: &Run, params: &[Param]) -> Vec<u32> {
     })
 }
 
+/// Rows of a copy, bytes of a row, and the lanes of each row.
+type CopyShape = (usize, usize, fn(usize) -> Vec<usize>);
+
 #[test]
 fn copies_of_all_forms_reach_their_lanes() {
-    // Rows, bytes of a row, and the lanes of each row.
-    let shapes: [(usize, usize, fn(usize) -> Vec<usize>); 6] = [
+    let shapes: [CopyShape; 6] = [
         (128, 32, |row| vec![row]),
         (4, 32, |row| vec![31 + 32 * row]),
         (128, 16, |row| vec![row]),
@@ -149,7 +151,7 @@ impl Element {
             return code & ((1 << self.bits()) - 1);
         }
         let bias = (1 << (self.exponent - 1)) - 1;
-        (code >> 8 & 1) << 7 | (bias + code % 3) << self.fraction | (code >> 4) % (1 << self.fraction)
+        (code >> 8 & 1) << 7 | (bias + code % 3) << self.fraction | ((code >> 4) % (1 << self.fraction))
     }
 
     fn value(self, code: u32) -> f64 {

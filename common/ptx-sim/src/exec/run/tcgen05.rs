@@ -315,7 +315,7 @@ fn multiplication<M: Monitor>(
     // CUTLASS has the scale factor ids in the upper two bits of these addresses too.
     let scales: Vec<Cell> =
         op.scales.1.iter().map(|at| Cell::at(addresses(rows, frame, at)[lane] as u32 & 0x3fff_ffff)).collect();
-    let scales = scales.as_array::<2>().copied();
+    let scales = <[Cell; 2]>::try_from(scales).ok();
     let ranks = ranks_of(context.block, pair);
     let (predicate, negated) = op.accumulate;
     let accumulates = (*context.predicate(predicate) >> lane & 1 == 1) != negated;
