@@ -7,7 +7,6 @@ use crate::module::Module;
 /// Forms that are refused: one of each kind, as written in a kernel.
 const REFUSED: &[&str] = &[
     ".blocksareclusters",
-    "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
     "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3, %r4}], [%r5], {%h1, %h2};",
     "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16, %h1;",
     "multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1];",
@@ -20,10 +19,8 @@ const REFUSED: &[&str] = &[
     "shfl.down.b32 %r1, %r2, 1, 31;",
     "vote.ballot.b32 %r1, %p1;",
     "add.rn.f32.f16 %f1, %h1, %f2;",
-    "tcgen05.cp.cta_group::1.128x256b [%r1], %rd1;",
     "tcgen05.shift.cta_group::1.down [%r1];",
     "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r1, %r2}, %r3, [%r4];",
-    "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;",
     "tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r2], %r3, %p1;",
     "tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r3, %p1;",
     "clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128 [%r1], [%r2];",

@@ -59,8 +59,17 @@ pub(crate) enum BulkShape {
         coordinates: Vec<R>,
         /// Rows of the offsets of `.im2col`, of 16 bits.
         offsets: Vec<R>,
-        im2col: bool,
+        mode: TensorMode,
     },
+}
+
+/// What a copy of a tensor takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TensorMode {
+    Tile,
+    Im2col,
+    /// `tile::gather4`, `tile::scatter4`: four rows of two dimensions; the coordinates are a column and the rows.
+    Rows,
 }
 
 /// An operation on elements that are in memory.

@@ -4,7 +4,7 @@ use super::access::Address;
 use super::facts::{Facts, operations};
 use super::op::{P, R};
 use super::work::{Class, Work};
-use crate::matrix::tcgen05::{Kind, TmemMove};
+use crate::matrix::tcgen05::{Kind, TmemCopy, TmemMove};
 
 /// An instruction of a single thread.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ operations! {
         acts Tensor {
             /// `tcgen05.mma`
             Multiply(product: Box<TmemProduct>) => TmemProduct::note;
+            /// `tcgen05.cp`
+            Copy(copy: Box<SharedToTmem>) => SharedToTmem::note;
         }
 
         acts Barrier {
@@ -52,6 +54,24 @@ pub(crate) struct TmemProduct {
     pub accumulate: (P, bool),
     /// D is divided by two to that power before.
     pub scale: u32,
+    /// Scales per row of A and column of B, and the addresses of A's and of B's in tensor memory.
+    pub scales: (u32, Vec<Address>),
+}
+
+/// `tcgen05.cp`
+#[derive(Clone, Debug)]
+pub(crate) struct SharedToTmem {
+    pub form: TmemCopy,
+    /// Address in tensor memory.
+    pub to: Address,
+    /// The 64-bit row of the descriptor of the rows in shared memory.
+    pub from: R,
+}
+
+impl SharedToTmem {
+    fn note(&self, facts: &mut Facts) {
+        facts.read(self.to.row()).read([self.from]);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +89,9 @@ impl TmemProduct {
             TmemA::Shared(row) => facts.read([*row]),
             TmemA::Tmem(address) => facts.read(address.row()),
         };
+        for address in &self.scales.1 {
+            facts.read(address.row());
+        }
         facts.test([self.accumulate.0]);
     }
 }

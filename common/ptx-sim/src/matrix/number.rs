@@ -52,6 +52,38 @@ pub(super) fn e5m2(word: u64) -> f64 {
     f16((word & 0xff) << 8)
 }
 
+/// A float without infinities and NaN, of a sign, that many bits of exponent and of fraction.
+fn finite(bits: u64, exponents: u32, fractions: u32) -> f64 {
+    let (exponent, fraction) = (bits >> fractions & ((1 << exponents) - 1), bits & ((1 << fractions) - 1));
+    let least = 2 - (1 << (exponents - 1)) - fractions as i32;
+    let hidden = u64::from(exponent > 0) << fractions;
+    let magnitude = (hidden | fraction) as f64 * 2f64.powi(least + exponent.saturating_sub(1) as i32);
+    if bits >> (exponents + fractions) & 1 == 0 { magnitude } else { -magnitude }
+}
+
+/// Low 6 bits.
+pub(super) fn e2m3(word: u64) -> f64 {
+    finite(word, 2, 3)
+}
+
+/// Low 6 bits.
+pub(super) fn e3m2(word: u64) -> f64 {
+    finite(word, 3, 2)
+}
+
+/// Low 4 bits.
+pub(super) fn e2m1(word: u64) -> f64 {
+    finite(word, 2, 1)
+}
+
+/// Lowest byte: a power of two, or NaN.
+pub(super) fn ue8m0(word: u64) -> f64 {
+    match word & 0xff {
+        0xff => f64::NAN,
+        exponent => 2f64.powi(exponent as i32 - 127),
+    }
+}
+
 /// Low 16 bits.
 pub(super) fn f16(word: u64) -> f64 {
     F16::widen(word & 0xffff).into()

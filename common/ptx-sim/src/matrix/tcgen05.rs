@@ -133,6 +133,74 @@ impl TmemMove {
     }
 }
 
+/// Form of a `tcgen05.cp`: rows of shared memory, of one or two chunks of 16 bytes, go to lanes of tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TmemCopy {
+    pub(crate) shape: CopyShape,
+    /// Bits of elements that become bytes on the way: a chunk has 16 of them, packed, and then nothing.
+    pub(crate) unpacked: Option<u32>,
+}
+
+/// Which lanes a row goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyShape {
+    By128x256,
+    By128x128,
+    /// One lane of each quarter.
+    By4x256,
+    /// Quarters 0 and 1, and again 2 and 3.
+    By64x128Halves,
+    /// Quarters 0 and 2, and again 1 and 3.
+    By64x128Pairs,
+    /// All quarters alike.
+    By32x128,
+}
+
+impl TmemCopy {
+    /// The rows in shared memory.
+    pub(crate) fn tile(self) -> Tile {
+        let (extent, chunks) = match self.shape {
+            CopyShape::By128x256 => (128, 2),
+            CopyShape::By128x128 => (128, 1),
+            CopyShape::By4x256 => (4, 2),
+            CopyShape::By64x128Halves | CopyShape::By64x128Pairs => (64, 1),
+            CopyShape::By32x128 => (32, 1),
+        };
+        Tile { number: Scalar::U8, extent, k: 16 * chunks, mn_major: false, padded: false }
+    }
+
+    /// Columns of tensor memory.
+    pub(crate) fn columns(self) -> u32 {
+        self.tile().k as u32 / 4
+    }
+
+    /// Lanes of a row, relative to the address.
+    pub(crate) fn lanes(self, row: u32) -> impl Iterator<Item = u32> {
+        let (first, step, count) = match self.shape {
+            CopyShape::By128x256 | CopyShape::By128x128 => (row, 0, 1),
+            CopyShape::By4x256 => (32 * row, 0, 1),
+            CopyShape::By64x128Halves => (row, 64, 2),
+            CopyShape::By64x128Pairs => (row / 32 * 64 + row % 32, 32, 2),
+            CopyShape::By32x128 => (row, 32, 4),
+        };
+        (0..count).map(move |copy| first + copy * step)
+    }
+
+    /// The four words that a chunk becomes.
+    pub(crate) fn words(self, chunk: u128) -> [u32; 4] {
+        let Some(bits) = self.unpacked else { return std::array::from_fn(|word| (chunk >> (32 * word)) as u32) };
+        let element = |at: u32| (chunk >> (at * bits)) as u32 & ((1 << bits) - 1);
+        std::array::from_fn(|word| {
+            (0..4).map(|byte| element(4 * word as u32 + byte) << container_shift(bits) << (8 * byte)).sum()
+        })
+    }
+}
+
+/// Lowest bit, in its byte, of an element of that many bits (those of `mma.sync`; the manual only draws tensor memory's).
+fn container_shift(bits: u32) -> u32 {
+    if bits == 4 { 2 } else { 0 }
+}
+
 /// Types of a product, as its opcode has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -140,6 +208,10 @@ pub(crate) enum Kind {
     Tf32,
     F8f6f4,
     I8,
+    /// Block-scaled.
+    Mxf8f6f4,
+    Mxf4,
+    Mxf4nvf4,
 }
 
 impl Kind {
@@ -150,8 +222,27 @@ impl Kind {
             "tf32" => Self::Tf32,
             "f8f6f4" => Self::F8f6f4,
             "i8" => Self::I8,
+            "mxf8f6f4" => Self::Mxf8f6f4,
+            "mxf4" => Self::Mxf4,
+            "mxf4nvf4" => Self::Mxf4nvf4,
             _ => return None,
         })
+    }
+
+    /// Scales per row of A or column of B, by the name of `.scale_vectorsize` if there is one. `None`: PTX has no such scales.
+    pub(crate) fn scales(self, name: Option<&str>) -> Option<u32> {
+        Some(match (self, name) {
+            (Self::Mxf8f6f4, None | Some("scale_vec::1X" | "block32")) => 1,
+            (Self::Mxf4, None) | (Self::Mxf4 | Self::Mxf4nvf4, Some("scale_vec::2X" | "block32")) => 2,
+            (Self::Mxf4nvf4, Some("scale_vec::4X" | "block16")) => 4,
+            (Self::F16 | Self::Tf32 | Self::F8f6f4 | Self::I8, None) => 0,
+            _ => return None,
+        })
+    }
+
+    /// Whether elements of 4 bits are packed without gaps.
+    fn is_packed(self) -> bool {
+        matches!(self, Self::Mxf4 | Self::Mxf4nvf4)
     }
 
     /// The type of A or B by its number.
@@ -160,8 +251,11 @@ impl Kind {
             (Self::F16, 0) => Scalar::F16,
             (Self::F16, 1) => Scalar::Bf16,
             (Self::Tf32, 2) => Scalar::Tf32,
-            (Self::F8f6f4, 0) => Scalar::E4m3,
-            (Self::F8f6f4, 1) => Scalar::E5m2,
+            (Self::F8f6f4 | Self::Mxf8f6f4, 0) => Scalar::E4m3,
+            (Self::F8f6f4 | Self::Mxf8f6f4, 1) => Scalar::E5m2,
+            (Self::F8f6f4 | Self::Mxf8f6f4, 3) => Scalar::E2m3,
+            (Self::F8f6f4 | Self::Mxf8f6f4, 4) => Scalar::E3m2,
+            (Self::F8f6f4 | Self::Mxf8f6f4, 5) | (Self::Mxf4 | Self::Mxf4nvf4, 1) => Scalar::E2m1,
             (Self::I8, 0) => Scalar::U8,
             (Self::I8, 1) => Scalar::S8,
             _ => return None,
@@ -193,39 +287,70 @@ pub(crate) struct Product {
     negated: [bool; 2],
     mn_major: [bool; 2],
     saturates: bool,
+    packed: bool,
+    scales: Option<Scales>,
+}
+
+/// Scales of A and B in tensor memory. A word has up to four of a row of A (or column of B); row r is in lane r mod 32, and again
+/// in that lane of each quarter, in column r / 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scales {
+    /// Per row.
+    count: u32,
+    is_ue8m0: bool,
+    /// First byte in the words of A's, and of B's.
+    first: [u32; 2],
+}
+
+/// Scales of a product in one block.
+pub(crate) struct Factors {
+    /// By row and block of k.
+    pub(crate) a: Vec<f64>,
+    /// By quarter of the lanes, column and block of k.
+    pub(crate) b: [Vec<f64>; 4],
 }
 
 impl Product {
     /// Reads an instruction descriptor (PTX ISA, "Instruction descriptor"). The error says what it cannot be.
-    pub(crate) fn decode(kind: Kind, pair: bool, descriptor: u32) -> Result<Self, String> {
+    pub(crate) fn decode(kind: Kind, scales: u32, pair: bool, descriptor: u32) -> Result<Self, String> {
         let field = |first: u32, bits: u32| descriptor >> first & ((1 << bits) - 1);
         let flag = |bit: u32| field(bit, 1) == 1;
         if flag(2) {
             return Err("says that A is sparse, and the instruction is not `.sp`".to_owned());
         }
-        for (first, bits) in [(6, 1), (23, 1), (29, 1)] {
-            if field(first, bits) != 0 {
-                return Err(format!("has bit {first} set, which is reserved"));
-            }
+        let reserved: &[u32] = if scales > 0 { &[3, 6, 24, 25, 26] } else { &[6, 23, 29] };
+        if let Some(bit) = reserved.iter().find(|bit| flag(**bit)) {
+            return Err(format!("has bit {bit} set, which is reserved"));
         }
-        let Some(d) = kind.accumulator(field(4, 2)) else {
-            return Err(format!("has the type {} for D, which this kind of product does not have", field(4, 2)));
+        let d = match scales {
+            0 => kind.accumulator(field(4, 2)).ok_or_else(|| {
+                format!("has the type {} for D, which this kind of product does not have", field(4, 2))
+            })?,
+            _ => Scalar::F32,
         };
+        let scales = match scales {
+            0 => None,
+            count => Some(Scales::decode(kind, count, flag(23), [field(29, 2), field(4, 2)])?),
+        };
+        if scales.is_some() && flag(31) {
+            return Err("has K = 96, which sm_100a does not have".to_owned());
+        }
         let [a, b] = [(7, "A"), (10, "B")].map(|(first, name)| {
             let number = field(first, 3);
-            kind.multiplicand(number).ok_or_else(|| match (kind, number) {
-                (Kind::F8f6f4, 3..=5) => {
-                    format!("has elements of less than 8 bits in {name}, which the simulator does not know")
-                }
-                _ => format!("has the type {number} for {name}, which this kind of product does not have"),
-            })
+            kind.multiplicand(number)
+                .ok_or_else(|| format!("has the type {number} for {name}, which this kind of product does not have"))
         });
         let (a, b) = (a?, b?);
         if kind == Kind::F16 && (a != b || d == Scalar::F16 && a != Scalar::F16) {
             return Err(format!("combines {}, {} and {}", d.name(), a.name(), b.name()));
         }
         let (m, n) = (field(24, 5) << 4, field(17, 6) << 3);
-        let rows = if pair { [128, 256] } else { [64, 128] };
+        let rows = match (pair, scales) {
+            (true, None) => [128, 256],
+            (true, Some(_)) => [256, 256],
+            (false, None) => [64, 128],
+            (false, Some(_)) => [128, 128],
+        };
         let step = if pair || kind == Kind::I8 && n > 32 { 16 } else { 8 };
         if !rows.contains(&m) || !(step..=256).contains(&n) || !n.is_multiple_of(step) {
             let [least, most] = rows;
@@ -238,7 +363,11 @@ impl Product {
         if kind == Kind::I8 && negated != [false; 2] {
             return Err("negates integers".to_owned());
         }
-        Ok(Self { m, n, pair, d, a, b, negated, mn_major, saturates: flag(3) })
+        if [(a, mn_major[0]), (b, mn_major[1])].iter().any(|(number, transposed)| number.bits() < 8 && *transposed) {
+            return Err("transposes elements of less than 8 bits".to_owned());
+        }
+        let packed = kind.is_packed();
+        Ok(Self { m, n, pair, d, a, b, negated, mn_major, saturates: flag(3), packed, scales })
     }
 
     /// Rows of A and D per block.
@@ -273,22 +402,53 @@ impl Product {
     }
 
     fn k(self) -> u32 {
-        256 / self.a.bits()
+        256 / self.container()
+    }
+
+    /// Bits of memory that an element of A takes in tensor memory: in shared memory those of less than 8 are padded.
+    fn container(self) -> u32 {
+        if self.packed { self.a.bits() } else { self.a.bits().max(8) }
+    }
+
+    fn tile(self, number: Scalar, extent: u32, mn_major: bool) -> Tile {
+        let padded = number.bits() < 8 && !self.packed;
+        Tile { number, extent: extent as usize, k: self.k() as usize, mn_major, padded }
     }
 
     /// A block's rows of A in shared memory.
     pub(crate) fn tile_a(self) -> Tile {
-        Tile { number: self.a, extent: self.rows() as usize, k: self.k() as usize, mn_major: self.mn_major[0] }
+        self.tile(self.a, self.rows(), self.mn_major[0])
     }
 
     /// A block's columns of B in shared memory.
     pub(crate) fn tile_b(self) -> Tile {
-        Tile { number: self.b, extent: self.columns_of_b() as usize, k: self.k() as usize, mn_major: self.mn_major[1] }
+        self.tile(self.b, self.columns_of_b(), self.mn_major[1])
     }
 
     /// Columns of tensor memory that A takes there.
     pub(crate) fn columns_of_a(self) -> u32 {
-        self.k() * self.a.bits() / 32
+        self.k() * self.container() / 32
+    }
+
+    /// Extents of the scales of A and of B in a block: rows of A, and all columns of B.
+    pub(crate) fn scaled(self) -> [u32; 2] {
+        [self.rows(), self.n]
+    }
+
+    /// The scales in a block. `read` reads a cell of A's (0) or of B's (1), relative to the address.
+    pub(crate) fn factors(self, read: &impl Fn(usize, Cell) -> u32) -> Option<Factors> {
+        let Scales { count, is_ue8m0, first } = self.scales?;
+        let factor = |which: usize, quarter: u32, row: u32, block: u32| {
+            let word = read(which, Cell { lane: 32 * quarter + row % 32, column: row / 32 });
+            let byte = u64::from(word >> (8 * (first[which] + block)) & 0xff);
+            // UE4M3 is E4M3 without its sign, which is zero.
+            if is_ue8m0 { number::ue8m0(byte) } else { number::e4m3(byte & 0x7f) }
+        };
+        let of = |which: usize, quarter: Option<u32>| {
+            let rows = (0..self.scaled()[which]).flat_map(|row| (0..count).map(move |block| (row, block)));
+            rows.map(|(row, block)| factor(which, quarter.unwrap_or(row / 32), row, block)).collect()
+        };
+        Some(Factors { a: of(0, None), b: [0, 1, 2, 3].map(|quarter| of(1, Some(quarter))) })
     }
 
     /// Whether the right half of D's columns lies below the left.
@@ -341,11 +501,13 @@ impl Product {
 
     /// A block's A in tensor memory, as [row, k]; `read` reads a cell, relative to the address.
     pub(crate) fn gather_a(self, read: &impl Fn(Cell) -> u32) -> Vec<f64> {
-        let each = 32 / self.a.bits();
+        let bits = self.container();
+        let each = 32 / bits;
+        let shift = if self.packed { 0 } else { container_shift(self.a.bits()) };
         let sign = if self.negated[0] { -1.0 } else { 1.0 };
         let element = |row: u32, at: u32| {
             let word = read(Cell { lane: self.lane(row), column: at / each });
-            sign * value(self.a, u64::from(word) >> (at % each * self.a.bits()))
+            sign * value(self.a, u64::from(word) >> (at % each * bits + shift))
         };
         (0..self.rows())
             .flat_map(|row| (0..self.k()).map(move |at| (row, at)))
@@ -383,6 +545,35 @@ impl Product {
     }
 }
 
+impl Scales {
+    /// The error says what the instruction descriptor cannot be.
+    fn decode(kind: Kind, count: u32, is_ue8m0: bool, first: [u32; 2]) -> Result<Self, String> {
+        if !is_ue8m0 && (kind, count) != (Kind::Mxf4nvf4, 4) {
+            return Err("has scales of UE4M3, which only kind::mxf4nvf4 with four scales per row has".to_owned());
+        }
+        match first.iter().find(|first| **first % count != 0 || **first + count > 4) {
+            Some(first) => Err(format!("has the scale factor id {first}, where a row has {count} scales")),
+            None => Ok(Self { count, is_ue8m0, first }),
+        }
+    }
+}
+
+impl Factors {
+    /// Multiplies elements, by row or column and k as `index` takes them apart, with their scales.
+    pub(crate) fn apply(
+        scales: &[f64],
+        [extent, k]: [usize; 2],
+        values: &mut [f64],
+        index: impl Fn(usize) -> [usize; 2],
+    ) {
+        let count = scales.len() / extent;
+        for (at, value) in values.iter_mut().enumerate() {
+            let [row, along] = index(at);
+            *value *= scales[row * count + along * count / k];
+        }
+    }
+}
+
 /// The elements of a tile by `index(row or column, k)`.
 fn elements(
     tile: Tile,
@@ -409,6 +600,9 @@ fn value(number: Scalar, bits: u64) -> f64 {
         Scalar::Tf32 => number::tf32(bits),
         Scalar::E4m3 => number::e4m3(bits),
         Scalar::E5m2 => number::e5m2(bits),
+        Scalar::E2m3 => number::e2m3(bits),
+        Scalar::E3m2 => number::e3m2(bits),
+        Scalar::E2m1 => number::e2m1(bits),
         Scalar::F32 => number::f32(bits),
         Scalar::S8 => number::s8(bits).into(),
         Scalar::U8 => number::u8(bits).into(),

@@ -79,21 +79,23 @@ impl std::fmt::Display for Descriptor {
     }
 }
 
-/// A or B in shared memory.
+/// A or B in shared memory, or the rows of a copy to tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub(super) number: Scalar,
     /// Rows of A or columns of B.
-    pub(super) extent: usize,
+    pub(crate) extent: usize,
     /// In units (see `Scalar::elements_a_unit`).
     pub(super) k: usize,
     pub(super) mn_major: bool,
+    /// Whether a chunk has 16 elements of less than 8 bits, packed, and then nothing (as TMA unpacks them).
+    pub(super) padded: bool,
 }
 
 impl Tile {
     /// Units in a chunk of 16 bytes.
     fn units(self) -> usize {
-        4 * self.number.units_a_register()
+        if self.padded { 16 } else { 4 * self.number.units_a_register() }
     }
 
     /// The chunks: rows or columns first and then along k, or the other way round.
@@ -163,7 +165,7 @@ impl Tile {
         index: impl Fn(usize, usize) -> usize,
     ) -> Vec<T> {
         let mut dense = vec![T::default(); self.extent * self.k];
-        let (units, bits) = (self.units(), 128 / self.units());
+        let (units, bits) = (self.units(), if self.padded { self.number.bits() as usize } else { 128 / self.units() });
         for (at, chunk) in self.chunks() {
             let bytes = read(self.address(descriptor, at, chunk));
             for unit in 0..units {
@@ -189,6 +191,9 @@ impl Tile {
             Scalar::Tf32 => self.decode(descriptor, read, number::tf32, index),
             Scalar::E4m3 => self.decode(descriptor, read, number::e4m3, index),
             Scalar::E5m2 => self.decode(descriptor, read, number::e5m2, index),
+            Scalar::E2m3 => self.decode(descriptor, read, number::e2m3, index),
+            Scalar::E3m2 => self.decode(descriptor, read, number::e3m2, index),
+            Scalar::E2m1 => self.decode(descriptor, read, number::e2m1, index),
             _ => return None,
         })
     }

@@ -190,12 +190,12 @@ impl Wgmma {
 
     /// A in shared memory: of all four warps.
     pub(crate) fn tile_a(self, mn_major: bool) -> Tile {
-        Tile { number: self.a, extent: 4 * ROWS, k: self.kept(), mn_major }
+        Tile { number: self.a, extent: 4 * ROWS, k: self.kept(), mn_major, padded: false }
     }
 
     /// B in shared memory.
     pub(crate) fn tile_b(self, mn_major: bool) -> Tile {
-        Tile { number: self.b, extent: self.columns, k: self.depth(), mn_major }
+        Tile { number: self.b, extent: self.columns, k: self.depth(), mn_major, padded: false }
     }
 
     /// Bytes of host memory of A and B, decoded.

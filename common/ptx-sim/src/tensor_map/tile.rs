@@ -2,6 +2,7 @@
 
 use super::encoding::{DIMENSIONS, Map, Window};
 use super::{Interleave, OutsideFill, TensorElement};
+use crate::ir::TensorMode;
 use crate::trace::TensorShape;
 
 /// A box of a tensor.
@@ -12,6 +13,8 @@ pub(crate) struct Tile {
     start: [i64; DIMENSIONS],
     /// Offset of im2col: from the pixel that is visited to the one that is read.
     offsets: [i64; 3],
+    /// The rows that a copy takes one by one.
+    rows: Option<[i64; 4]>,
 }
 
 /// Granularity of writes to rows.
@@ -22,18 +25,28 @@ const NAN: u16 = 0x7ff7;
 
 impl Tile {
     /// The error says why the map is unsuitable for such a copy.
-    pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], im2col: bool) -> Result<Self, String> {
+    pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], mode: TensorMode) -> Result<Self, String> {
+        let rows = match (mode, coordinates) {
+            (TensorMode::Rows, [_, rows @ ..]) => <[i32; 4]>::try_from(rows).ok().map(|rows| rows.map(i64::from)),
+            _ => None,
+        };
+        let coordinates = if rows.is_some() { &coordinates[..2] } else { coordinates };
         if coordinates.len() != map.rank {
             return Err(format!("a tensor of {} dimensions, where the copy is one of {}", map.rank, coordinates.len()));
         }
-        match (map.window, im2col) {
+        if let (Some(_), Window::Tiled([_, height, ..])) = (rows, map.window)
+            && height != 1
+        {
+            return Err(format!("a map of boxes of {height} rows, where the copy takes rows one by one"));
+        }
+        match (map.window, mode == TensorMode::Im2col) {
             (Window::Tiled(_), false) | (Window::Im2col { .. }, true) => {}
             (Window::Tiled(_), true) => return Err("a map of tiles, where the copy is one of im2col".to_owned()),
             (Window::Im2col { .. }, false) => return Err("a map of im2col, where the copy is one of a tile".to_owned()),
         }
         let start = std::array::from_fn(|at| coordinates.get(at).copied().unwrap_or(0).into());
         let offsets = std::array::from_fn(|at| offsets.get(at).copied().unwrap_or(0).into());
-        Ok(Self { map, start, offsets })
+        Ok(Self { map, start, offsets, rows })
     }
 
     /// Start in the tensor's rows, unless channels are interleaved.
@@ -49,6 +62,7 @@ impl Tile {
     /// Bytes of the box in shared memory.
     pub(crate) fn bytes(&self) -> u64 {
         let rows = match self.map.window {
+            Window::Tiled(_) if let Some(rows) = self.rows => rows.len() as u64,
             Window::Tiled(sizes) => (1..self.map.rank).map(|at| self.count(sizes, at)).product(),
             Window::Im2col { pixels, .. } => u64::from(pixels),
         };
@@ -61,6 +75,14 @@ impl Tile {
         let map = &self.map;
         let rank = map.rank;
         let inner = map.inner_bytes();
+        if let Some(rows) = self.rows {
+            for (at, row) in (0..).zip(rows) {
+                let mut coordinates = self.start;
+                coordinates[1] = row;
+                self.row(at * inner, coordinates, &mut action);
+            }
+            return;
+        }
         match map.window {
             Window::Tiled(sizes) => {
                 let mut at = [0; DIMENSIONS];

@@ -4,6 +4,7 @@
 mod as_found;
 mod asynchrony;
 mod attacks;
+mod block_scales;
 mod bulk;
 #[cfg(feature = "cli")]
 mod cli;
@@ -22,6 +23,7 @@ mod registers;
 mod runtime;
 mod sanitise;
 mod tcgen05;
+mod tensor_rows;
 mod textures;
 mod threads;
 mod trace;

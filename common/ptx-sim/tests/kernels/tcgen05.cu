@@ -108,6 +108,23 @@ __device__ __forceinline__ u32 column(u32 address) {
     return word;
 }
 
+#define COPY(form, to, from) asm volatile("tcgen05.cp.cta_group::1." form " [%0], %1;" ::"r"(to), "l"(from) : "memory")
+
+__device__ __forceinline__ void copy(int shape, int unpacked, u32 to, u64 from) {
+    switch (shape * 3 + unpacked) {
+#define SHAPE(number, form)                                              \
+    case 3 * number: COPY(form, to, from); break;                        \
+    case 3 * number + 1: COPY(form ".b8x16.b6x16_p32", to, from); break; \
+    case 3 * number + 2: COPY(form ".b8x16.b4x16_p64", to, from); break;
+        SHAPE(0, "128x256b")
+        SHAPE(1, "4x256b")
+        SHAPE(2, "128x128b")
+        SHAPE(3, "64x128b.warpx2::02_13")
+        SHAPE(4, "64x128b.warpx2::01_23")
+        SHAPE(5, "32x128b.warpx4")
+    }
+}
+
 __shared__ alignas(1024) u8 a_tile[128 * STEP * 4];
 __shared__ alignas(1024) u8 b_tile[256 * STEP * 4];
 __shared__ u64 barrier;
@@ -134,6 +151,73 @@ extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind,
     ONE_BY_ONE
     for (int i = 0; i < of_b.extent; ++i) out[threadIdx.x * of_b.extent + i] = column(d + (threadIdx.x / 32 << 21) + i);
     release(d, columns);
+}
+
+// out[lane, column] = eight columns of tensor memory that held the number of their thread, after a copy of rows to them.
+extern "C" __global__ void copies(const u8 *from, u32 *out, int shape, int unpacked, u32 lane, Layout of) {
+    begin(&barrier);
+    u32 to = allocate(32), warp = threadIdx.x / 32 << 21;
+    ONE_BY_ONE
+    for (int i = 0; i < 8; ++i) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(to + warp + i), "r"(threadIdx.x) : "memory");
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    fill(a_tile, from, of, 1, STEP);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (threadIdx.x == 0) {
+        copy(shape, unpacked, to + (lane << 16), describe(a_tile, of));
+        commit(&barrier);
+    }
+    await(&barrier, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < 8; ++i) out[threadIdx.x * 8 + i] = column(to + warp + i);
+    release(to, 32);
+}
+
+__shared__ alignas(128) u8 scales[3 * 512];
+
+#define SCALED(form, group, d, a, b, descriptor, of_a, of_b)                                                                              \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::" group ".kind::" form " [%0], " a ", %2, %3, [%4], [%5], p;\n}" \
+                 ::"r"(d), "l"(of_a_tile), "l"(b), "r"(descriptor), "r"(of_a), "r"(of_b), "r"(d + 276) : "memory")
+#define OF_KIND(group, a)                                                                                               \
+    switch (kind) {                                                                                                     \
+        case 0: SCALED("mxf8f6f4.block_scale.scale_vec::1X", group, d, a, of_b_tile, descriptor, d + 256, d + 260); break; \
+        case 1: SCALED("mxf4.block_scale", group, d, a, of_b_tile, descriptor, d + 256, d + 260); break;                 \
+        case 2: SCALED("mxf4nvf4.block_scale.block32", group, d, a, of_b_tile, descriptor, d + 256, d + 260); break;     \
+        default: SCALED("mxf4nvf4.block_scale.block16", group, d, a, of_b_tile, descriptor, d + 256, d + 260);           \
+    }
+
+// One step of a block-scaled product; scales of A are 512 bytes for 128 rows, of B so many for each 128 columns, as tcgen05.cp wants them.
+extern "C" __global__ void scaled(const u8 *a, const u8 *b, u32 *out, const u8 *scales_a, const u8 *scales_b, int kind, int in_tmem, int unpacked, u32 descriptor,
+                                  int columns) {
+    begin(&barrier);
+    u32 d = allocate(512);
+    Layout of_a = {128, 32, 0}, of_b = {columns, 32, 0}, of_scales = {32, 16, 0};
+    fill(a_tile, a, of_a, 1, STEP);
+    fill(b_tile, b, of_b, 1, STEP);
+    ONE_BY_ONE
+    for (int i = threadIdx.x; i < 512; i += 128) scales[i] = scales_a[i];
+    ONE_BY_ONE
+    for (int i = threadIdx.x; i < 1024; i += 128) scales[512 + i] = scales_b[i];
+    asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        ONE_BY_ONE
+        for (int i = 0; i < 3; ++i) COPY("32x128b.warpx4", d + 256 + 4 * i, describe(scales + 512 * i, of_scales));
+        u64 of_a_tile = describe(a_tile, of_a), of_b_tile = describe(b_tile, of_b);
+        if (in_tmem) {
+            copy(0, unpacked, d + 276, of_a_tile);
+            OF_KIND("1", "[%6]")
+        } else {
+            OF_KIND("1", "%1")
+        }
+        commit(&barrier);
+    }
+    await(&barrier, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < columns; ++i) out[threadIdx.x * columns + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    release(d, 512);
 }
 
 // A in tensor memory, as 16 columns; D = A[128, 32] · B[64, 32]ᵀ / 8 + A[128, 32] · B[64, 32]ᵀ, but for lanes 0 to 31 and 96, which keep the first.
@@ -208,6 +292,107 @@ extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descript
     meet();
     if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 256;" ::"r"(d));
 }
+
+// The same by a pair of blocks, of 256 rows: each has the scales of its rows of A, and of all columns of B.
+extern "C" __global__ void scaled_pair(const u8 *a, const u8 *b, u32 *out, const u8 *scales_a, const u8 *scales_b, int kind, u32 descriptor, int columns) {
+    Layout of_a = {128, 32, 0}, of_b = {columns / 2, 32, 0}, of_scales = {32, 16, 0};
+    __shared__ u32 place;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 512;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+    }
+    begin(&barrier);
+    u32 d = place;
+    fill(a_tile, a + rank() * 128 * STEP, of_a, 1, STEP);
+    fill(b_tile, b + rank() * columns / 2 * STEP, of_b, 1, STEP);
+    ONE_BY_ONE
+    for (int i = threadIdx.x; i < 512; i += 128) scales[i] = scales_a[rank() * 512 + i];
+    ONE_BY_ONE
+    for (int i = threadIdx.x; i < 1024; i += 128) scales[512 + i] = scales_b[i];
+    asm volatile("fence.proxy.async;" ::: "memory");
+    meet();
+    if (rank() == 0 && threadIdx.x == 0) {
+        ONE_BY_ONE
+        for (int i = 0; i < 3; ++i)
+            asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(d + 256 + 4 * i), "l"(describe(scales + 512 * i, of_scales)) : "memory");
+        u64 of_a_tile = describe(a_tile, of_a), of_b_tile = describe(b_tile, of_b);
+        OF_KIND("2", "%1")
+        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+    }
+    await(&barrier, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < columns; ++i) out[(rank() * 128 + threadIdx.x) * columns + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    meet();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 512;" ::"r"(d));
+}
+
+enum ScaleMistake {
+    scales_are_right, scales_in_one_quarter, scales_of_another_thread, scales_read_too_early, scales_overwritten, scales_unfenced, scales_outside,
+    scales_beyond_their_words, scales_not_copied, scales_stored_late
+};
+
+// A block-scaled product of 128 rows and 32 columns (mxf4nvf4, block16) with one mistake at most.
+template <ScaleMistake M> __device__ __forceinline__ void mistaken_scales(const u8 *a, const u8 *b, u32 *out, u32 descriptor) {
+    __shared__ u64 copied;
+    begin(&barrier);
+    begin(&copied);
+    int kind = 3;
+    u32 d = allocate(512), warp = threadIdx.x / 32 << 21;
+    Layout of_a = {128, 32, 0}, of_b = {32, 32, 0}, of_scales = {32, 16, 0};
+    fill(a_tile, a, of_a, 1, STEP);
+    fill(b_tile, b, of_b, 1, STEP);
+    ONE_BY_ONE
+    for (int i = threadIdx.x; i < 512; i += 128) scales[i] = 0x38;
+    if (M != scales_unfenced) asm volatile("fence.proxy.async;" ::: "memory");
+    // The scales of B are stored by threads.
+    asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(d + 260 + warp), "r"(0x38383838) : "memory");
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    u64 from = describe(scales, of_scales), of_a_tile = describe(a_tile, of_a), of_b_tile = describe(b_tile, of_b);
+    if (M == scales_of_another_thread && threadIdx.x == 32) COPY("32x128b.warpx4", d + 256, from);
+    if (M == scales_of_another_thread) __syncthreads();
+    if (threadIdx.x == 0) {
+        if (M == scales_in_one_quarter) COPY("4x256b", d + 256, from);
+        else if (M == scales_outside) COPY("128x256b", d + 506, of_a_tile); // scales_outside
+        else if (M != scales_of_another_thread && M != scales_not_copied) COPY("32x128b.warpx4", d + 256, from); // scales_unfenced
+        u32 shape = M == scales_beyond_their_words ? descriptor | 1 << 29 : descriptor;
+        SCALED("mxf4nvf4.block_scale.block16", "1", d, "%1", of_b_tile, shape, d + 256, d + 260); // scales_in_one_quarter scales_of_another_thread scales_beyond_their_words scales_not_copied
+        commit(&barrier);
+    }
+    if (M == scales_overwritten && threadIdx.x == 0) scales[0] = 0; // scales_overwritten
+    if (M == scales_read_too_early) column(d + 256 + warp); // scales_read_too_early
+    if (M == scales_stored_late) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(d + 260 + warp), "r"(0) : "memory"); // scales_stored_late
+    if (M == scales_stored_late) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    await(&barrier, 0);
+    // The next scales may come once the product is there.
+    if (M == scales_are_right && threadIdx.x == 0) {
+        scales[0] = 0x40;
+        asm volatile("fence.proxy.async;" ::: "memory");
+        COPY("32x128b.warpx4", d + 256, from);
+        commit(&copied);
+    }
+    if (M == scales_are_right) await(&copied, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = column(d + warp + i);
+    release(d, 512);
+}
+
+#define SCALES(name) \
+    extern "C" __global__ void name##_(const u8 *a, const u8 *b, u32 *out, u32 descriptor) { mistaken_scales<name>(a, b, out, descriptor); }
+SCALES(scales_are_right)
+SCALES(scales_in_one_quarter)
+SCALES(scales_of_another_thread)
+SCALES(scales_read_too_early)
+SCALES(scales_overwritten)
+SCALES(scales_unfenced)
+SCALES(scales_outside)
+SCALES(scales_beyond_their_words)
+SCALES(scales_not_copied)
+SCALES(scales_stored_late)
 
 enum Mistake {
     nothing_wrong, reads_too_early, never_commits, uses_registers_early, overwrites_its_tile, does_not_fence_the_proxy, leaks, frees_twice,

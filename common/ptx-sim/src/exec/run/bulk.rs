@@ -88,7 +88,7 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
             let (count, reduction) = (held.len() as u64, element_reduction(bulk.reduction));
             (Far::Bytes(held), count, reduction, count)
         }
-        BulkShape::Tensor { coordinates, offsets, im2col } => {
+        BulkShape::Tensor { coordinates, offsets, mode } => {
             let coordinates: Vec<i32> = coordinates.iter().map(|row| rows.lane(*row, lane) as i32).collect();
             let offsets: Vec<u16> = offsets.iter().map(|row| rows.lane(*row, lane) as u16).collect();
             let not_a_map = |message: String| {
@@ -96,7 +96,7 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                     .at(ends.other)
             };
             let bytes = read_map(context, lane, ends.other)?;
-            let tile = Map::decode(&bytes).and_then(|map| Tile::new(map, &coordinates, &offsets, *im2col));
+            let tile = Map::decode(&bytes).and_then(|map| Tile::new(map, &coordinates, &offsets, *mode));
             let tile = tile.map_err(not_a_map)?;
             if let Some(byte) = tile.first_byte().filter(|byte| byte % GRAIN as i64 != 0) {
                 let message = format!(
@@ -104,8 +104,8 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 );
                 return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(MEASURED));
             }
-            if let (Route::SharedToGlobal, false, Some(at)) =
-                (bulk.route, *im2col, coordinates.iter().position(|&coordinate| coordinate < 0))
+            if let (Route::SharedToGlobal, TensorMode::Tile, Some(at)) =
+                (bulk.route, *mode, coordinates.iter().position(|&coordinate| coordinate < 0))
             {
                 let message = format!(
                     "store of a box whose coordinate {at} is {}: it may end outside its tensor, but not start before it",

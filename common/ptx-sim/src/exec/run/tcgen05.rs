@@ -1,7 +1,7 @@
-//! `tcgen05`: tensor memory, and products whose accumulators lie there.
+//! `tcgen05`: tensor memory, products whose accumulators lie there, and copies to it.
 //!
 //! # When work happens
-//! One thread asks for a product, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
+//! One thread asks for a product or a copy, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
 //! thread waits at the mbarrier ([`arrive_for`]), the thread's work before the arrival is done, in its order. So a kernel that forgets to
 //! wait reads the old accumulator, and one that overwrites a tile too early multiplies the new values, each time. Loads and
 //! stores of tensor memory happen at once.
@@ -16,16 +16,18 @@ use crate::exec::state::block::Block;
 use crate::exec::state::cluster::{self, Owner};
 use crate::exec::state::launch::Launch;
 use crate::exec::state::problem::Problem;
+use crate::exec::state::products::ranges;
 use crate::exec::state::rows::Rows;
-use crate::exec::state::tensor_memory::{Cells, Multiply, OperandA, Task, TensorMemory, TensorWork};
+use crate::exec::state::tensor_memory::{
+    Cells, CopyToTmem, Multiply, OperandA, TMEM_COPY, TMEM_PRODUCT, Task, TensorMemory, TensorWork, TmemUse,
+};
 use crate::exec::state::transfers::Issuer;
 use crate::exec::watch::monitor::Monitor;
-use crate::exec::watch::tmem_checks::{TMEM_PRODUCT, TmemUse};
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::matrix::Descriptor;
-use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product};
+use crate::matrix::tcgen05::{COLUMNS, Cell, Factors, LANES, Product};
 
 /// Maximum number of products and arrivals of a block under way.
 const MAX_TASKS: usize = 1 << 12;
@@ -258,11 +260,15 @@ pub(crate) fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, op: 
             Tcgen05Op::Multiply(product) => {
                 let multiply = multiplication(context, rows, op.pair, product, lane)?;
                 context.block.charged += multiply.product.cost();
-                check_product(context, &multiply, lane)?;
                 TensorWork::Multiply(Box::new(multiply))
+            }
+            Tcgen05Op::Copy(copy) => {
+                context.block.charged += u64::from(copy.form.columns());
+                TensorWork::Copy(Box::new(copying(context, rows, op.pair, copy, lane)?))
             }
             Tcgen05Op::Commit(commit) => arrival(context, rows, commit, lane)?,
         };
+        check_work(context, &work, lane);
         let (block, number) = (context.block.index, context.block.number);
         let by = Issuer { block, number, warp: context.warp.number, lane, pc: context.pc };
         let memory = context.block.tensor_memory();
@@ -292,13 +298,9 @@ fn multiplication<M: Monitor>(
     let mask = 1 << lane;
     let frame = context.frame_local();
     let bits = rows.lane(op.descriptor, lane);
-    let product = Product::decode(op.kind, pair, bits)
+    let product = Product::decode(op.kind, op.scales.0, pair, bits)
         .map_err(|message| invalid(mask, format!("the instruction descriptor {bits:#010x} {message}")))?;
-    let descriptor = |row: R, what: &str| {
-        let bits = rows.lane_of(row, true, lane);
-        Descriptor::of_tcgen05(bits)
-            .map_err(|message| invalid(mask, format!("the descriptor {bits:#018x} of {what}: {message}")))
-    };
+    let descriptor = |row: R, what: &str| descriptor(rows, row, lane, what);
     let d = Cell::at(addresses(rows, frame, &op.d)[lane] as u32);
     let b = descriptor(op.b, "B")?;
     let a = match &op.a {
@@ -310,26 +312,22 @@ fn multiplication<M: Monitor>(
             .check_a_in_tmem()
             .map_err(|message| invalid(mask, format!("the instruction descriptor {bits:#010x} {message}")))?;
     }
-    let ranks = match pair {
-        false => vec![context.block.rank],
-        true => vec![context.block.rank & !1, context.block.rank | 1],
-    };
+    // CUTLASS has the scale factor ids in the upper two bits of these addresses too.
+    let scales: Vec<Cell> =
+        op.scales.1.iter().map(|at| Cell::at(addresses(rows, frame, at)[lane] as u32 & 0x3fff_ffff)).collect();
+    let scales = <[Cell; 2]>::try_from(scales).ok();
+    let ranks = ranks_of(context.block, pair);
     let (predicate, negated) = op.accumulate;
     let accumulates = (*context.predicate(predicate) >> lane & 1 == 1) != negated;
     let words: Vec<u32> = op.disabled.iter().map(|row| rows.lane(*row, lane)).collect();
     let disabled = (0..ranks.len()).map(|at| words.as_chunks::<4>().0.get(at).copied().unwrap_or_default()).collect();
     let scale = accumulates.then(|| 0.5f64.powi(op.scale as i32));
-    let mut multiply = Multiply { product, ranks, d, a, b, scale, disabled, reads: None };
+    let mut multiply = Multiply { product, ranks, d, a, b, scales, scale, disabled, reads: None };
     if context.launch.sanitised {
         multiply.reads = Some(multiply.shared_ranges());
     }
     for rank in &multiply.ranks {
-        let Some(block) = cluster::member(context.block, *rank).filter(|block| block.live != 0) else {
-            return Err(invalid(
-                mask,
-                format!("a product of a pair whose block of rank {rank} does not run (any more)"),
-            ));
-        };
+        let block = running(context.block, *rank, TMEM_PRODUCT, mask)?;
         for (what, tile, found) in multiply.tiles() {
             if let Some((address, place)) = tile.outside(found, block.shared_bytes) {
                 return Err(super::wgmma::outside(TMEM_PRODUCT, what, found, (address, place), block.shared_bytes));
@@ -348,36 +346,90 @@ fn multiplication<M: Monitor>(
         if let OperandA::Tmem(a) = a {
             within("A", a, product.columns_of_a())?;
         }
+        for (cell, extent) in scales.iter().flatten().zip(product.scaled()) {
+            if cell.lane != 0 {
+                return Err(invalid(mask, format!("tcgen05.mma with scales at {cell}: they begin at lane 0")));
+            }
+            let columns = cell.column..cell.column + extent.div_ceil(32);
+            check_columns(block, columns, "tcgen05.mma with scales in", mask)?;
+        }
     }
     Ok(multiply)
 }
 
-/// Reports the memory of a product to a sanitiser: its tiles in the block's own shared memory, and its cells.
-fn check_product<M: Monitor>(context: &mut Context<'_, '_, M>, multiply: &Multiply, lane: usize) -> Checked<()> {
+/// Blocks of the cluster that an instruction of the block is of.
+fn ranks_of(block: &Block, pair: bool) -> Vec<u32> {
+    if pair { vec![block.rank & !1, block.rank | 1] } else { vec![block.rank] }
+}
+
+/// The block of that rank, which has to run.
+fn running<'a>(block: &'a mut Block, rank: u32, what: &str, mask: u32) -> Checked<&'a mut Block> {
+    cluster::member(block, rank)
+        .filter(|block| block.live != 0)
+        .ok_or_else(|| invalid(mask, format!("{what} of a pair whose block of rank {rank} does not run (any more)")))
+}
+
+/// A descriptor of shared memory. The error names what lies there.
+fn descriptor(rows: Rows, row: R, lane: usize, what: &str) -> Checked<Descriptor> {
+    let bits = rows.lane_of(row, true, lane);
+    Descriptor::of_tcgen05(bits)
+        .map_err(|message| invalid(1 << lane, format!("the descriptor {bits:#018x} of {what}: {message}")))
+}
+
+/// The copy that a lane asks for, checked.
+fn copying<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    pair: bool,
+    op: &SharedToTmem,
+    lane: usize,
+) -> Checked<CopyToTmem> {
+    let mask = 1 << lane;
+    let to = Cell::at(addresses(rows, context.frame_local(), &op.to)[lane] as u32);
+    let from = descriptor(rows, op.from, lane, "the rows")?;
+    let tile = op.form.tile();
+    let ranks = ranks_of(context.block, pair);
+    let reads = context.launch.sanitised.then(|| ranges(tile.addresses(from).map(|(address, _)| address).collect()));
+    let last = op.form.lanes(tile.extent as u32 - 1).max().unwrap_or(0);
+    if to.lane + last >= LANES {
+        return Err(invalid(mask, format!("{TMEM_COPY} to {to}, which has {} lanes from there on", last + 1)));
+    }
+    for rank in &ranks {
+        let block = running(context.block, *rank, TMEM_COPY, mask)?;
+        if let Some((address, place)) = tile.outside(from, block.shared_bytes) {
+            return Err(super::wgmma::outside(TMEM_COPY, "its rows", from, (address, place), block.shared_bytes));
+        }
+        check_columns(block, to.column..to.column + op.form.columns(), "tcgen05.cp to", mask)?;
+    }
+    Ok(CopyToTmem { form: op.form, ranks, to, from, reads })
+}
+
+/// Reports the memory of a product or a copy to a sanitiser: its tiles in the block's own shared memory, and its cells.
+fn check_work<M: Monitor>(context: &mut Context<'_, '_, M>, work: &TensorWork, lane: usize) {
     let at = context.at();
     let Context { launch, block, monitor, warp, pc, .. } = context;
-    let Some(sanitiser) = monitor.sanitiser() else { return Ok(()) };
-    let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
-    sanitiser.product_asked(launch, block, by, multiply.reads.as_deref().unwrap_or_default());
-    let who = (warp.number, 1 << lane);
-    let d = multiply.d_cells();
-    sanitiser.tmem_accessed(at, block, who, &d, TmemUse::Product);
-    let mut read = vec![("D", d)];
-    if multiply.scale.is_none() || block.products_under_way().any(|(_, other)| other.d_cells().meets(&d)) {
-        read.clear();
+    let Some(sanitiser) = monitor.sanitiser() else { return };
+    if let Some(reads) = work.reads() {
+        let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
+        sanitiser.product_asked(launch, block, by, reads);
     }
-    if let Some(a) = multiply.a_cells() {
-        sanitiser.tmem_accessed(at, block, who, &a, TmemUse::Operand);
-        read.push(("A", a));
-    }
-    for (what, cells) in read {
+    let is_read = |kind: TmemUse| match work {
+        TensorWork::Multiply(multiply) => kind == TmemUse::Operand || multiply.scale.is_some(),
+        _ => false,
+    };
+    for (what, cells, kind) in work.uses() {
+        sanitiser.tmem_accessed(at, block, (warp.number, 1 << lane), &cells, kind);
+        let will_write =
+            |other: &TensorWork| other.uses().iter().any(|(_, of, kind)| kind.writes() && of.meets(&cells));
+        if !is_read(kind) || block.work_under_way().any(|(_, other)| will_write(other)) {
+            continue;
+        }
         let unwritten = block.tensor.as_ref().and_then(|memory| memory.first_unwritten(&cells));
         if let Some(cell) = unwritten {
             let message = format!("tcgen05.mma reads {what} in tensor memory that was never written, at {cell}");
             sanitiser.report(at, *Problem::new(FaultKind::UninitialisedRead, 1 << lane, message));
         }
     }
-    Ok(())
 }
 
 /// The arrival that a lane asks for, checked.
@@ -424,7 +476,7 @@ pub(crate) fn arrive_for<M: Monitor>(
     let own = block.rank;
     let is_its = |task: &Task| match &task.work {
         TensorWork::Arrive { at: there, ranks } => *there == at && ranks.contains(&own),
-        TensorWork::Multiply(_) => false,
+        _ => false,
     };
     for rank in 0..block.peers.len().max(1) as u32 {
         while let Some(last) = tensor_of(block, rank).and_then(|memory| memory.tasks.iter().position(is_its))
@@ -457,44 +509,72 @@ fn finish<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -
 
 fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, task: Task) -> Checked<()> {
     match task.work {
-        TensorWork::Multiply(multiply) => {
-            self::multiply(block, &multiply);
-            if let Some(sanitiser) = monitor.sanitiser() {
-                for rank in &multiply.ranks {
-                    let owner = launch.block_of_cluster(block.cluster, *rank);
-                    sanitiser.tmem_multiplied(owner, task.by, &multiply);
-                }
-            }
-            Ok(())
+        TensorWork::Multiply(ref multiply) => self::multiply(block, multiply),
+        TensorWork::Copy(ref copy) => self::copy(block, copy),
+        TensorWork::Arrive { at, ranks } => return arrive(block, launch, monitor, task.by, at, &ranks),
+    }
+    if let Some(sanitiser) = monitor.sanitiser() {
+        for rank in task.work.ranks() {
+            let owner = launch.block_of_cluster(block.cluster, *rank);
+            sanitiser.tmem_done(owner, task.by, &task.work);
         }
-        TensorWork::Arrive { at, ranks } => {
-            for rank in ranks {
-                let Some(target) = cluster::member(block, rank) else { continue };
-                if let Some(sanitiser) = monitor.sanitiser() {
-                    sanitiser.tmem_arrives(launch, target, task.by, at);
-                }
-                if let Err(message) = mbarrier::arrive(target, at, 1, false, false) {
-                    let Issuer { block, warp, lane, pc, .. } = task.by;
-                    let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the arrival");
-                    let problem = mbarrier::invalid(lane, at, message).note(place);
-                    super::transfers::report(launch, monitor, task.by, problem)?;
+    }
+    Ok(())
+}
+
+/// Arrives at the mbarriers at that offset in the shared memory of those blocks.
+fn arrive<M: Monitor>(
+    block: &mut Block,
+    launch: &Launch<'_>,
+    monitor: &mut M,
+    by: Issuer,
+    at: u64,
+    ranks: &[u32],
+) -> Checked<()> {
+    for rank in ranks {
+        let Some(target) = cluster::member(block, *rank) else { continue };
+        if let Some(sanitiser) = monitor.sanitiser() {
+            sanitiser.tmem_arrives(launch, target, by, at);
+        }
+        if let Err(message) = mbarrier::arrive(target, at, 1, false, false) {
+            let Issuer { block, warp, lane, pc, .. } = by;
+            let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the arrival");
+            let problem = mbarrier::invalid(lane, at, message).note(place);
+            super::transfers::report(launch, monitor, by, problem)?;
+        }
+    }
+    Ok(())
+}
+
+/// Executes a copy, whose addresses have been checked.
+fn copy(block: &mut Block, copy: &CopyToTmem) {
+    for rank in &copy.ranks {
+        let Some(owner) = cluster::member(block, *rank) else { continue };
+        let read: Vec<(u128, [usize; 2])> = {
+            let chunk = chunks(owner);
+            copy.form.tile().addresses(copy.from).map(|(address, place)| (chunk(address), place)).collect()
+        };
+        let memory = owner.tensor_memory();
+        for (chunk, [row, byte]) in read {
+            for lane in copy.form.lanes(row as u32) {
+                for (word, column) in copy.form.words(chunk).into_iter().zip(byte as u32 / 4..) {
+                    memory.set(moved(copy.to, Cell { lane, column }), word);
                 }
             }
-            Ok(())
         }
     }
 }
 
 /// Executes a product. Its addresses have been checked; a block whose tensor memory was freed since still has it.
 fn multiply(block: &mut Block, multiply: &Multiply) {
-    let Multiply { product, ranks, d, a, b, scale, disabled, .. } = multiply;
+    let Multiply { product, ranks, d, a, b, scales, scale, disabled, .. } = multiply;
     // B has columns of each block.
     let parts: Vec<Vec<f64>> =
         ranks.iter().filter_map(|rank| Some(product.read_b(*b, &chunks(cluster::member(block, *rank)?)))).collect();
     let mut words = Vec::new();
     for (rank, disabled) in ranks.iter().zip(disabled) {
         let Some(owner) = cluster::member(block, *rank) else { continue };
-        let values = match a {
+        let mut values = match a {
             OperandA::Shared(a) => product.read_a(*a, &chunks(owner)),
             OperandA::Tmem(a) => {
                 let memory = owner.tensor_memory();
@@ -503,9 +583,19 @@ fn multiply(block: &mut Block, multiply: &Multiply) {
         };
         let memory = owner.tensor_memory();
         let k = values.len() / product.rows() as usize;
+        let factors = scales.and_then(|at| product.factors(&|which, cell| memory.get(moved(at[which], cell))));
+        if let Some(factors) = &factors {
+            Factors::apply(&factors.a, [product.rows() as usize, k], &mut values, |at| [at / k, at % k]);
+        }
+        let mut scaled = Vec::new();
         for (row, values) in (0..).zip(values.chunks_exact(k)) {
             let mut first = 0;
-            for part in &parts {
+            if let Some(factors) = &factors
+                && row % QUARTER == 0
+            {
+                scaled = scaled_parts(&parts, &factors.b[(row / QUARTER) as usize], k);
+            }
+            for part in if factors.is_some() { &scaled } else { &parts } {
                 let columns = (part.len() / k) as u32;
                 let cells = || (first..first + columns).map(|column| moved(*d, product.cell(row, column)));
                 let before: Vec<u32> = cells().map(|cell| memory.get(cell)).collect();
@@ -519,4 +609,17 @@ fn multiply(block: &mut Block, multiply: &Multiply) {
             }
         }
     }
+}
+
+/// B of each block, as [k, column], times its scales, of all columns.
+fn scaled_parts(parts: &[Vec<f64>], scales: &[f64], k: usize) -> Vec<Vec<f64>> {
+    let columns = parts.iter().map(|part| part.len() / k).sum();
+    let mut first = 0;
+    let mut parts = parts.to_vec();
+    for part in &mut parts {
+        let width = part.len() / k;
+        Factors::apply(scales, [columns, k], part, |at| [first + at % width, at / width]);
+        first += width;
+    }
+    parts
 }

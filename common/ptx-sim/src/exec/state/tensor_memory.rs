@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::block::Block;
 use super::products::{Ranges, have, ranges};
 use super::transfers::Issuer;
-use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product};
+use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product, TmemCopy};
 use crate::matrix::{Descriptor, Tile};
 
 /// Tensor memory of a block that has allocated some.
@@ -90,6 +90,41 @@ impl TensorMemory {
     }
 }
 
+pub(crate) const TMEM_PRODUCT: &str = "tcgen05.mma";
+pub(crate) const TMEM_COPY: &str = "tcgen05.cp";
+
+/// Access of tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TmemUse {
+    Load,
+    Store,
+    /// D of a product, or what else it reads.
+    Product,
+    Operand,
+    /// What a copy writes.
+    Copy,
+}
+
+impl TmemUse {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Load => "tcgen05.ld",
+            Self::Store => "tcgen05.st",
+            Self::Product | Self::Operand => TMEM_PRODUCT,
+            Self::Copy => TMEM_COPY,
+        }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Self::Store | Self::Product | Self::Copy)
+    }
+
+    /// Whether a warp waits for it by `tcgen05.wait`, and not at an mbarrier.
+    pub(crate) fn is_access(self) -> bool {
+        matches!(self, Self::Load | Self::Store)
+    }
+}
+
 /// Cells of tensor memory: some lanes of neighbouring columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cells {
@@ -121,11 +156,65 @@ pub(crate) struct Task {
 #[derive(Debug)]
 pub(crate) enum TensorWork {
     Multiply(Box<Multiply>),
+    Copy(Box<CopyToTmem>),
     /// An arrival at the mbarriers at that offset in the shared memory of these blocks of the cluster.
     Arrive {
         at: u64,
         ranks: Vec<u32>,
     },
+}
+
+impl TensorWork {
+    /// Blocks of the cluster whose memory it uses.
+    pub(crate) fn ranks(&self) -> &[u32] {
+        match self {
+            Self::Multiply(multiply) => &multiply.ranks,
+            Self::Copy(copy) => &copy.ranks,
+            Self::Arrive { .. } => &[],
+        }
+    }
+
+    /// Ranges of each block's shared memory that it reads, for a sanitiser.
+    pub(crate) fn reads(&self) -> Option<&Ranges> {
+        match self {
+            Self::Multiply(multiply) => multiply.reads.as_ref(),
+            Self::Copy(copy) => copy.reads.as_ref(),
+            Self::Arrive { .. } => None,
+        }
+    }
+
+    /// What it uses of each block's tensor memory, by name.
+    pub(crate) fn uses(&self) -> Vec<(&'static str, Cells, TmemUse)> {
+        match self {
+            Self::Multiply(multiply) => {
+                let read = [("A", multiply.a_cells())].into_iter().filter_map(|(name, cells)| Some((name, cells?)));
+                let read = read.chain(multiply.scale_cells()).map(|(name, cells)| (name, cells, TmemUse::Operand));
+                [("D", multiply.d_cells(), TmemUse::Product)].into_iter().chain(read).collect()
+            }
+            Self::Copy(copy) => vec![("its destination", copy.cells(), TmemUse::Copy)],
+            Self::Arrive { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Rows of each block's shared memory that go to its tensor memory.
+#[derive(Debug)]
+pub(crate) struct CopyToTmem {
+    pub(crate) form: TmemCopy,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) to: Cell,
+    pub(crate) from: Descriptor,
+    pub(crate) reads: Option<Ranges>,
+}
+
+impl CopyToTmem {
+    /// Cells that it writes.
+    pub(crate) fn cells(&self) -> Cells {
+        let Cell { lane: first, column } = self.to;
+        let rows = 0..self.form.tile().extent as u32;
+        let lanes = rows.flat_map(|row| self.form.lanes(row)).map(|lane| first + lane);
+        Cells::new(lanes, column..column + self.form.columns())
+    }
 }
 
 /// A product with its operands.
@@ -137,6 +226,8 @@ pub(crate) struct Multiply {
     pub(crate) d: Cell,
     pub(crate) a: OperandA,
     pub(crate) b: Descriptor,
+    /// Where the scales of A and of B are.
+    pub(crate) scales: Option<[Cell; 2]>,
     /// Factor of D before; `None`: it starts at zero.
     pub(crate) scale: Option<f64>,
     /// Masks of the lanes that are not written, for each block.
@@ -157,6 +248,20 @@ impl Multiply {
         let OperandA::Tmem(Cell { lane: first, column }) = self.a else { return None };
         let rows = (0..self.product.rows()).map(|row| first + self.product.lane(row));
         Some(Cells::new(rows, column..column + self.product.columns_of_a()))
+    }
+
+    /// Cells of the scales of A and B in each block: whole columns, and of the last those lanes of each quarter that have some.
+    fn scale_cells(&self) -> Vec<(&'static str, Cells)> {
+        let Some(places) = self.scales else { return Vec::new() };
+        let names = ["the scales of A", "the scales of B"];
+        let of = |((name, at), extent): ((&'static str, Cell), u32)| {
+            let end = at.column + extent / 32;
+            let whole = (extent >= 32).then(|| Cells::new(0..LANES, at.column..end));
+            let rest =
+                (extent % 32 > 0).then(|| Cells::new((0..LANES).filter(|lane| lane % 32 < extent % 32), end..end + 1));
+            [whole, rest].into_iter().flatten().map(move |cells| (name, cells))
+        };
+        names.into_iter().zip(places).zip(self.product.scaled()).flat_map(of).collect()
     }
 
     /// Name, tile and descriptor of each operand in shared memory.
@@ -183,25 +288,22 @@ impl Block {
         self.tensor.get_or_insert_default()
     }
 
-    /// Products that have yet to happen with this block's memory, and who asked for each.
-    pub(crate) fn products_under_way(&self) -> impl Iterator<Item = (Issuer, &Multiply)> {
+    /// Products and copies that have yet to happen with this block's memory, and who asked for each.
+    pub(crate) fn work_under_way(&self) -> impl Iterator<Item = (Issuer, &TensorWork)> {
         let other = self.peers.get((self.rank ^ 1) as usize).and_then(|peer| peer.tensor.as_ref());
         let tasks = self.tensor.iter().chain(other).flat_map(|memory| &memory.tasks);
-        tasks.filter_map(|task| match &task.work {
-            TensorWork::Multiply(multiply) if multiply.ranks.contains(&self.rank) => Some((task.by, &**multiply)),
-            _ => None,
-        })
+        tasks.filter(|task| task.work.ranks().contains(&self.rank)).map(|task| (task.by, &task.work))
     }
 
-    /// Whether some product has yet to read its tiles in shared memory.
+    /// Whether some product or copy has yet to read its tiles in shared memory.
     pub(crate) fn has_tiles_to_read(&self) -> bool {
-        self.wgmmas.are_to_read() || self.tensor.is_some() && self.products_under_way().next().is_some()
+        self.wgmmas.are_to_read() || self.tensor.is_some() && self.work_under_way().next().is_some()
     }
 
     /// The product that has yet to read one of those bytes of shared memory: its instruction, and the warp that asked first.
     pub(crate) fn product_to_read(&self, at: u64, bytes: u64) -> Option<(usize, u32)> {
-        let reads = |multiply: &Multiply| multiply.reads.as_ref().is_some_and(|reads| have(reads, at, bytes));
-        let tcgen05 = || self.products_under_way().find(|(_, multiply)| reads(multiply));
+        let reads = |work: &TensorWork| work.reads().is_some_and(|reads| have(reads, at, bytes));
+        let tcgen05 = || self.work_under_way().find(|(_, work)| reads(work));
         self.wgmmas.to_read(at, bytes).or_else(|| tcgen05().map(|(by, _)| (by.pc, by.warp)))
     }
 }

@@ -11,15 +11,12 @@ use crate::exec::state::handover::Handover;
 use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::scene::Scene;
-use crate::exec::state::tensor_memory::{Cells, Multiply};
+use crate::exec::state::tensor_memory::{Cells, TensorWork, TmemUse};
 use crate::exec::state::transfers::Issuer;
 use crate::fault::FaultKind;
 use crate::ir::*;
 
-pub(crate) const TMEM_PRODUCT: &str = "tcgen05.mma";
-
-pub(crate) const PRODUCT_WAIT: &str =
-    "PTX ISA, \"tcgen05.mma\": it is done when the mbarrier of a tcgen05.commit after it has been waited for";
+pub(crate) const PRODUCT_WAIT: &str = "PTX ISA, \"tcgen05.mma\": it (and tcgen05.cp) is done when the mbarrier of a tcgen05.commit after it has been waited for";
 
 const ACCESS_WAIT: &str = "PTX ISA, \"tcgen05.wait\": registers of a tcgen05.ld, and what a tcgen05.st writes, are there after a wait of the same warp";
 
@@ -28,30 +25,6 @@ const FENCES: &str = "PTX ISA, \"tcgen05.fence\": between threads, `before_threa
 
 /// Accesses of a block's tensor memory that are remembered.
 const REMEMBERED: usize = 256;
-
-/// Access of tensor memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TmemUse {
-    Load,
-    Store,
-    /// D of a product, or its A.
-    Product,
-    Operand,
-}
-
-impl TmemUse {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Load => "tcgen05.ld",
-            Self::Store => "tcgen05.st",
-            Self::Product | Self::Operand => TMEM_PRODUCT,
-        }
-    }
-
-    fn writes(self) -> bool {
-        matches!(self, Self::Store | Self::Product)
-    }
-}
 
 /// An access that later ones may conflict with.
 #[derive(Debug)]
@@ -231,16 +204,23 @@ impl Sanitiser {
         let launch = at.launch;
         let own = block.number;
         let mut found = None;
-        let is_access = matches!(kind, TmemUse::Load | TmemUse::Store);
-        if is_access
-            && let Some((by, _)) = block.products_under_way().find(|(_, multiply)| {
-                multiply.d_cells().meets(cells) || kind.writes() && multiply.a_cells().is_some_and(|a| a.meets(cells))
-            })
-        {
-            let message = format!("{} of tensor memory that a {TMEM_PRODUCT} under way has", kind.name());
+        let is_access = kind.is_access();
+        // Work of one thread happens in its order; others' do where an mbarrier tells of them.
+        let other_work = block.work_under_way().find_map(|(by, work)| {
+            let meets = |other: &TmemUse, of: &Cells| {
+                of.meets(cells)
+                    && match is_access {
+                        true => kind.writes() || other.writes(),
+                        false => *other == TmemUse::Copy && by.warp != warp,
+                    }
+            };
+            let (.., other) = work.uses().into_iter().find(|(_, of, other)| meets(other, of))?;
+            Some((by, other.name()))
+        });
+        if let Some((by, other)) = other_work {
+            let message = format!("{} of tensor memory that a {other} under way has", kind.name());
             let mut problem = *Problem::new(FaultKind::TmemInFlight, lanes, message).note(PRODUCT_WAIT);
-            problem.other =
-                Some(Earlier { what: TMEM_PRODUCT, thread: launch.first_thread(by.number, by.warp), pc: by.pc });
+            problem.other = Some(Earlier { what: other, thread: launch.first_thread(by.number, by.warp), pc: by.pc });
             found = Some(problem);
         }
         let tmem = self.tmem.blocks.entry(own).or_default();
@@ -251,14 +231,17 @@ impl Sanitiser {
             if !(access.kind.writes() || kind.writes()) || !access.cells.meets(cells) {
                 return None;
             }
-            let by_product = matches!(access.kind, TmemUse::Product | TmemUse::Operand);
+            let by_product = !access.kind.is_access();
             let (fault, message, rule) = if !access.waited && (access.warp, access.kind) != (warp, kind) {
                 let message =
                     format!("{} of tensor memory before the wait for a {} of it", kind.name(), access.kind.name());
                 (FaultKind::TmemInFlight, message, ACCESS_WAIT)
             } else if is_access && access.warp != warp && by_product && access.handed > Some(met) {
-                let message =
-                    format!("{} of tensor memory that a product has, which this warp has not waited for", kind.name());
+                let message = format!(
+                    "{} of tensor memory that a {} has, which this warp has not waited for",
+                    kind.name(),
+                    access.kind.name()
+                );
                 (FaultKind::TmemInFlight, message, PRODUCT_WAIT)
             } else if strict && access.warp != warp && access.handed.is_none_or(|handed| handed > fenced) {
                 let missing = if access.handed.is_none() { "before_thread_sync" } else { "after_thread_sync" };
@@ -286,14 +269,13 @@ impl Sanitiser {
         }
     }
 
-    /// Notes that a product is done in a block's tensor memory.
-    pub(crate) fn tmem_multiplied(&mut self, block: u64, by: Issuer, multiply: &Multiply) {
+    /// Notes that a product or a copy is done in a block's tensor memory.
+    pub(crate) fn tmem_done(&mut self, block: u64, by: Issuer, work: &TensorWork) {
         let tmem = self.tmem.blocks.entry(block).or_default();
         let handed = Some(tmem.tick());
-        let uses = [Some((multiply.d_cells(), TmemUse::Product)), multiply.a_cells().map(|a| (a, TmemUse::Operand))];
-        for (cells, kind) in uses.into_iter().flatten() {
+        for (_, cells, kind) in work.uses() {
             // What it replaces is no longer to be waited for.
-            if kind == TmemUse::Product {
+            if kind.writes() {
                 tmem.accesses.retain(|access| access.kind != kind || access.cells != cells);
             }
             tmem.remember(Access { cells, warp: by.warp, pc: by.pc, kind, waited: true, handed });
@@ -313,8 +295,9 @@ impl Sanitiser {
     /// Reports tensor memory that a block has at its end, and products that nobody has waited for.
     pub(crate) fn tmem_left(&mut self, launch: &Launch<'_>, block: &Block) {
         let Some(memory) = &block.tensor else { return };
-        for (by, _) in block.products_under_way().filter(|(by, _)| by.number == block.number) {
-            let message = format!("the block ends while a {TMEM_PRODUCT} is under way");
+        for (by, work) in block.work_under_way().filter(|(by, _)| by.number == block.number) {
+            let name = work.uses().first().map_or("", |(.., kind)| kind.name());
+            let message = format!("the block ends while a {name} is under way");
             let problem = Problem::new(FaultKind::TmemInFlight, 1 << by.lane, message).note(PRODUCT_WAIT);
             self.report(At { launch, block: block.index, warp: by.warp, pc: by.pc }, *problem);
         }

@@ -134,11 +134,11 @@ pub(crate) fn bulk_ends(scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) -> Opti
         BulkShape::Words { rows, bytes, .. } => {
             BulkEnds { other, bytes: rows.len() as u64 * u64::from(*bytes), tile: None, runs: Vec::new() }
         }
-        BulkShape::Tensor { coordinates, offsets, im2col } => {
+        BulkShape::Tensor { coordinates, offsets, mode } => {
             let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
             let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();
             let map = Map::decode(&map_at(scene, other)?).ok()?;
-            let tile = Tile::new(map, &coordinates, &offsets, *im2col).ok()?;
+            let tile = Tile::new(map, &coordinates, &offsets, *mode).ok()?;
             // What is larger than shared memory is not looked at.
             if tile.bytes() > scene.block.shared_bytes {
                 return None;

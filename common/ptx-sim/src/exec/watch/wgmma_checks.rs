@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::in_flight::{Wrongs, earlier, enter, tally};
 use super::sanitise::Sanitiser;
-use super::tmem_checks::{PRODUCT_WAIT, TMEM_PRODUCT};
+use super::tmem_checks::PRODUCT_WAIT;
 use super::written::register_name;
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::{At, Launch};
@@ -14,6 +14,7 @@ use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::products::InFlight;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::shadow::{FLAGS, PRODUCT, READ, Record};
+use crate::exec::state::tensor_memory::{TMEM_COPY, TMEM_PRODUCT};
 use crate::exec::state::transfers::{Issuer, Transfer};
 use crate::fault::FaultKind;
 use crate::ir::*;
@@ -25,6 +26,7 @@ pub(crate) const PRODUCT_NAME: &str = "wgmma.mma_async";
 /// Name and rule of the product at `pc`.
 fn product_at(launch: &Launch<'_>, pc: usize) -> (&'static str, &'static str) {
     match launch.program.code[pc].op {
+        Op::Tcgen05(ref tcgen05) if matches!(tcgen05.op, Tcgen05Op::Copy(_)) => (TMEM_COPY, PRODUCT_WAIT),
         Op::Tcgen05(_) => (TMEM_PRODUCT, PRODUCT_WAIT),
         _ => (PRODUCT_NAME, WAIT),
     }

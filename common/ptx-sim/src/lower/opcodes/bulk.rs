@@ -45,6 +45,13 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let im2col = m.flag("im2col") || m.flag("im2col_no_offs");
         m.flag("tile");
+        let by_rows = m.flag(if route == Route::SharedToGlobal { "tile::scatter4" } else { "tile::gather4" });
+        let mode = match (im2col, by_rows) {
+            (true, true) => return invalid("a copy in im2col mode takes no single rows"),
+            (true, false) => TensorMode::Im2col,
+            (false, true) => TensorMode::Rows,
+            (false, false) => TensorMode::Tile,
+        };
         let on_barrier = m.flag("mbarrier::complete_tx::bytes");
         let in_group = m.flag("bulk_group");
         let is_right = match route {
@@ -77,7 +84,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             None
         };
         let bulk = match dimensions {
-            Some(dimensions) => self.tensor_copy(route, dimensions, im2col, rest)?,
+            Some(dimensions) => self.tensor_copy(route, dimensions, mode, rest)?,
             None => self.linear_copy(route, rest)?,
         };
         if reduction.is_some() && !matches!(route, Route::SharedToGlobal | Route::SharedToShared) {
@@ -139,7 +146,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(Bulk { route, shared, other, shape, barrier, pair: false, multicast: None, reduction: None })
     }
 
-    fn tensor_copy(&mut self, route: Route, dimensions: usize, im2col: bool, ops: &[Operand<'a>]) -> Lower<Bulk> {
+    fn tensor_copy(&mut self, route: Route, dimensions: usize, mode: TensorMode, ops: &[Operand<'a>]) -> Lower<Bulk> {
+        let im2col = mode == TensorMode::Im2col;
+        if mode == TensorMode::Rows && dimensions != 2 {
+            return invalid("single rows are copied of tensors of two dimensions");
+        }
         let (shared, place, barrier, rest) = match (route, ops) {
             (Route::GlobalToShared, [to, place, barrier, rest @ ..]) => (Some(to), place, Some(barrier), rest),
             (Route::SharedToGlobal, [place, from, rest @ ..]) => (Some(from), place, None, rest),
@@ -160,8 +171,9 @@ impl<'a> FunctionLowering<'_, 'a> {
             Operand::Vector(items) => items.as_slice(),
             item => std::slice::from_ref(item),
         };
-        if items.len() != dimensions {
-            return invalid(format!("{dimensions} coordinates are expected, not {}", items.len()));
+        let expected = if mode == TensorMode::Rows { 5 } else { dimensions };
+        if items.len() != expected {
+            return invalid(format!("{expected} coordinates are expected, not {}", items.len()));
         }
         let coordinates = items.iter().map(|item| self.src(item, Scalar::S32)).collect::<Lower<Vec<_>>>()?;
         let offsets = match rest {
@@ -184,7 +196,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             Some(shared) => self.address(shared, MemSpace::Cluster)?,
             None => map,
         };
-        let shape = BulkShape::Tensor { coordinates, offsets, im2col };
+        let shape = BulkShape::Tensor { coordinates, offsets, mode };
         Ok(Bulk { route, shared, other: map, shape, barrier, pair: false, multicast: None, reduction: None })
     }
 

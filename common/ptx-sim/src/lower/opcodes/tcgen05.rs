@@ -5,7 +5,7 @@ use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid, unsupported};
-use crate::matrix::tcgen05::{COLUMNS, Kind, TmemMove, TmemShape};
+use crate::matrix::tcgen05::{COLUMNS, CopyShape, Kind, TmemCopy, TmemMove, TmemShape};
 use crate::scalar::Scalar;
 
 /// Registers of the mask of lanes that a product does not write, per block.
@@ -23,6 +23,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 "wait::ld",
                 "wait::st",
                 "mma",
+                "cp",
                 "commit",
                 "fence::before_thread_sync",
                 "fence::after_thread_sync",
@@ -38,6 +39,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         m.flag("cta_group::1");
         match action {
             "mma" => return self.tmem_product(m, pair, ops),
+            "cp" => return self.tmem_copy(m, pair, ops),
             "commit" => return self.tmem_commit(m, pair, ops),
             "ld" | "st" => return self.tmem_access(m, action == "ld", ops),
             "fence::before_thread_sync" | "fence::after_thread_sync" => {
@@ -116,18 +118,65 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
     }
 
-    /// `tcgen05.mma [d], a, b, descriptor {, {lanes…}}, enable-input-d {, scale-input-d};`
+    /// `tcgen05.cp [taddr], descriptor;`
+    fn tmem_copy(&mut self, m: &mut Modifiers<'_>, pair: bool, ops: &[Operand<'a>]) -> Lower<()> {
+        let shape = m.one(|name| {
+            Some(name.split_once('x').filter(|(lanes, _)| lanes.parse::<u32>().is_ok())?).map(|_| name.to_owned())
+        });
+        let lanes = m.one(|name| name.starts_with("warpx").then(|| name.to_owned()));
+        let shape = match (shape.as_deref(), lanes.as_deref()) {
+            (Some("128x256b"), None) => CopyShape::By128x256,
+            (Some("128x128b"), None) => CopyShape::By128x128,
+            (Some("4x256b"), None) => CopyShape::By4x256,
+            (Some("64x128b"), Some("warpx2::02_13")) => CopyShape::By64x128Halves,
+            (Some("64x128b"), Some("warpx2::01_23")) => CopyShape::By64x128Pairs,
+            (Some("32x128b"), Some("warpx4")) => CopyShape::By32x128,
+            _ => return invalid("tcgen05.cp has a shape, and .64x128b and .32x128b say which warps' lanes get it"),
+        };
+        let unpacked = match (m.flag("b8x16"), m.flag("b6x16_p32"), m.flag("b4x16_p64")) {
+            (false, false, false) => None,
+            (true, true, false) => Some(6),
+            (true, false, true) => Some(4),
+            _ => return invalid("tcgen05.cp makes .b8x16 of .b6x16_p32 or .b4x16_p64"),
+        };
+        m.finish()?;
+        let [to, from] = ops else { return invalid("tcgen05.cp takes an address and a descriptor") };
+        let copy = SharedToTmem {
+            form: TmemCopy { shape, unpacked },
+            to: self.tmem_address(to)?,
+            from: self.src(from, Scalar::B64)?,
+        };
+        self.emit(Op::Tcgen05(Box::new(Tcgen05 { pair, op: Tcgen05Op::Copy(Box::new(copy)) })));
+        Ok(())
+    }
+
+    /// `tcgen05.mma [d], a, b, descriptor {, [scales of A], [scales of B]} {, {lanes…}}, enable-input-d {, scale-input-d};`
     fn tmem_product(&mut self, m: &mut Modifiers<'_>, pair: bool, ops: &[Operand<'a>]) -> Lower<()> {
         let kind = m.one(|name| Kind::from_name(name.strip_prefix("kind::")?));
         // Hints for operands that stay in the collector.
         m.0.retain(|name| !name.starts_with("collector::a::"));
+        let is_scaled = m.flag("block_scale");
+        let vectors = m.one(|name| {
+            ["scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"]
+                .into_iter()
+                .find(|other| *other == name)
+        });
         m.finish()?;
         let Some(kind) = kind else { return unsupported("a tcgen05.mma of this kind") };
+        let Some(count) = kind.scales(vectors).filter(|count| (*count > 0) == is_scaled) else {
+            return invalid(
+                "kinds mxf8f6f4, mxf4 and mxf4nvf4 have .block_scale and a number of scales: 1X, 2X, 2X or 4X",
+            );
+        };
         let [d, a, b, descriptor, rest @ ..] = ops else {
             return invalid("tcgen05.mma takes d, a, b and a descriptor");
         };
+        let (scales, rest) = match rest {
+            [a, b, rest @ ..] if is_scaled => (vec![self.tmem_address(a)?, self.tmem_address(b)?], rest),
+            rest => (Vec::new(), rest),
+        };
         let (disabled, rest) = match rest {
-            [mask @ Operand::Vector(_), rest @ ..] => {
+            [mask @ Operand::Vector(_), rest @ ..] if !is_scaled => {
                 let count = if pair { 2 * DISABLED } else { DISABLED };
                 (self.vector(mask, Scalar::B32, count, false)?, rest)
             }
@@ -152,6 +201,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             disabled,
             accumulate: self.predicate(accumulate)?,
             scale,
+            scales: (count, scales),
         };
         self.emit(Op::Tcgen05(Box::new(Tcgen05 { pair, op: Tcgen05Op::Multiply(Box::new(product)) })));
         Ok(())
