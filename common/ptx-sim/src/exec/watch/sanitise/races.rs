@@ -205,7 +205,8 @@ impl Sanitiser {
                 let place = place(offsets[lane]);
                 // What a block has read before its barrier is read when a store follows that other blocks see.
                 let is_signal = !self.strict && reach.kind == Kind::Write && reach.scope != Scope::Block;
-                let reads = if is_signal && matches!(place, Handover::Global(_)) { shadow.base } else { 0 };
+                let has_met = shadow.base > shadow.memory.since;
+                let reads = if is_signal && has_met && matches!(place, Handover::Global(_)) { shadow.base } else { 0 };
                 self.hand_over(shadow, warp, lane, place, Handed { fences, reads }, &launch.account);
             }
         }
