@@ -175,6 +175,18 @@ fn run() -> Result<(), String> {
     call!(driver, "cuMemcpyBatchAsync_v2", to.as_ptr(), from.as_ptr(), sizes.as_ptr(), 2, 0, 0, 0, 0)?;
     call!(driver, "cuMemcpyDtoH_v2", back.as_mut_ptr(), device, 12)?;
     println!("batch {back:?}");
+    // Two floats of an array by way of the device, in one batch. An operand: kind, place, shape; then the extent, order and flags.
+    let batch = |array_at: u64, from_array: bool| {
+        let (memory, elements) = ([1, device, 0, 0, 0], [2, second as u64, array_at, 0, 0]);
+        let (from, to) = if from_array { (elements, memory) } else { (memory, elements) };
+        from.into_iter().chain(to).chain([2, 1, 1, 1]).collect::<Vec<u64>>()
+    };
+    let copies: Vec<u64> = [batch(7, true), batch(1, false)].concat();
+    call!(driver, "cuMemcpy3DBatchAsync_v2", 2, copies.as_ptr(), 0, 0)?;
+    call!(driver, "cuMemcpyAtoH_v2", back.as_mut_ptr(), second, 4, 8)?;
+    println!("batch of an array {:?}", &back[..2]);
+    let beyond = batch(WIDTH as u64 - 1, false);
+    println!("beyond it: {}", call!(driver, "cuMemcpy3DBatchAsync", 1, beyond.as_ptr(), 0, 0, 0).unwrap_err());
 
     // Layers; then a copy that does not fit.
     let layers = array(&driver, [WIDTH, HEIGHT, 3], FLOAT, 1)?;

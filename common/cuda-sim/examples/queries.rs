@@ -146,6 +146,12 @@ fn pointers(driver: &Driver) -> Result<(), String> {
         call!(driver, "cuPointerGetAttributes", 5, attributes.as_ptr(), values.as_ptr(), pointer)?;
         println!("pointer {kind} {managed} {} {bytes} {device}", start == memory);
     }
+    let (wanted, mut told) = (1 as c_int, [9 as c_int; 2]);
+    call!(driver, "cuPointerGetAttribute", &raw mut told[0], 6, memory)?;
+    call!(driver, "cuPointerSetAttribute", &raw const wanted, 6, memory + 500)?;
+    call!(driver, "cuPointerGetAttribute", &raw mut told[1], 6, memory)?;
+    let other = call!(driver, "cuPointerSetAttribute", &raw const wanted, 8, memory);
+    println!("synchronous {told:?}; {}", other.unwrap_err());
 
     // Two planes of two rows, to rows of another pitch.
     let side =
@@ -190,6 +196,8 @@ fn streams(driver: &Driver, context: usize) -> Result<(), String> {
     call!(driver, "cuMemSetMemPool", device.as_ptr(), 1, pool)?;
     call!(driver, "cuMemGetMemPool", &raw mut now, device.as_ptr(), 1)?;
     call!(driver, "cuMemPrefetchBatchAsync", &raw mut own, 0, 0, 0, 0, 0, 0, stream)?;
+    call!(driver, "cuMemDiscardBatchAsync", &raw mut own, 0, 0, 0, stream)?;
+    call!(driver, "cuMemDiscardAndPrefetchBatchAsync", &raw mut own, 0, 0, 0, 0, 0, 0, stream)?;
     println!("attribute {} {}, pool {} {}", told == given, other[0], now == pool, first != pool);
 
     // Values for other streams.

@@ -211,6 +211,34 @@ pub(crate) struct Copy3d {
     pub(crate) depth: usize,
 }
 
+/// `CUmemcpy3DOperand`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyOperand {
+    pub(crate) kind: u32,
+    /// An address, or the handle of an array.
+    pub(crate) place: u64,
+    /// Elements of a row and rows of a layer, 0 for as many as are copied; or coordinates in the array.
+    pub(crate) shape: [usize; 3],
+}
+
+impl CopyOperand {
+    pub(crate) const POINTER: u32 = 1;
+    pub(crate) const ARRAY: u32 = 2;
+}
+
+/// `CUDA_MEMCPY3D_BATCH_OP`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchedCopy {
+    pub(crate) from: CopyOperand,
+    pub(crate) to: CopyOperand,
+    /// In elements.
+    pub(crate) extent: [usize; 3],
+    pub(crate) source_order: u32,
+    pub(crate) flags: u32,
+}
+
 /// `CUmemorytype`.
 pub(crate) mod memory_type {
     pub(crate) const HOST: u32 = 1;

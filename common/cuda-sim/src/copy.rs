@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::abi::{Code, Copy2d, Copy3d, CopySide, Handle, Outcome, Side2d, memory_type};
+use crate::abi::{BatchedCopy, Code, Copy2d, Copy3d, CopyOperand, CopySide, Handle, Outcome, Side2d, memory_type};
 use crate::array::array;
 use crate::work::{Host, Place, Work};
 
@@ -93,6 +93,31 @@ impl Copy3d {
         let place = |side: Region, plane: usize, row: usize| side.start.offset(plane * side.plane + row * side.row);
         let each = move |plane| (0..rows).map(move |row| (place(to, plane, row), place(from, plane, row)));
         Ok((0..self.depth).flat_map(each))
+    }
+}
+
+impl BatchedCopy {
+    /// The copy of bytes: elements are those of an array, if one is copied, or else bytes.
+    pub(crate) fn copy(&self) -> Outcome<Copy3d> {
+        let Self { from, to, extent: [width, height, depth], .. } = *self;
+        let operand = [from, to].into_iter().find(|operand| operand.kind == CopyOperand::ARRAY);
+        let element =
+            operand.map_or(Ok(1), |operand| array(operand.place as Handle).map(|array| array.texel_bytes()))?;
+        if [width, height, depth].contains(&0) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let side = |CopyOperand { kind, place, shape: [x, y, z] }| {
+            let or_all = |given: usize, all: usize| if given == 0 { all } else { given };
+            match kind {
+                CopyOperand::POINTER => {
+                    let rows = CopySide::rows(Place::of(place), or_all(x, width) * element);
+                    Ok(CopySide { height: or_all(y, height), ..rows })
+                }
+                CopyOperand::ARRAY => Ok(CopySide::in_array(place as Handle, [x * element, y, z])),
+                _ => Err(Code::INVALID_VALUE),
+            }
+        };
+        Ok(Copy3d { from: side(from)?, to: side(to)?, width_bytes: width * element, height, depth })
     }
 }
 

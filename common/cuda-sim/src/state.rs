@@ -44,6 +44,8 @@ pub(crate) struct State {
     pub(crate) user_objects: Mutex<BTreeMap<Handle, Vec<Arc<UserObject>>>>,
     /// Allocations that the host reaches too, by the address at which they begin.
     pub(crate) host_memory: Mutex<BTreeMap<Pointer, HostMemory>>,
+    /// Allocations whose copies are to be synchronous (`CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`), by where they begin.
+    pub(crate) synchronous: Mutex<BTreeSet<Pointer>>,
     /// Allocations of graphs, which stay for the next launch when they are freed.
     pub(crate) graph_memory: Mutex<BTreeSet<Pointer>>,
     pub(crate) virtual_memory: Mutex<VirtualMemory>,
@@ -156,6 +158,7 @@ impl State {
             textures: Mutex::default(),
             user_objects: Mutex::default(),
             host_memory: Mutex::default(),
+            synchronous: Mutex::default(),
             graph_memory: Mutex::default(),
             virtual_memory: Mutex::default(),
             pools,
@@ -194,6 +197,7 @@ impl State {
             return Err(Code::INVALID_VALUE);
         }
         locked(&self.host_memory).remove(&start);
+        locked(&self.synchronous).remove(&start);
         self.device.free(DevicePtr(start)).map_err(|error| refused(&error))
     }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use ptx_sim::DevicePtr;
 
-use crate::abi::{Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
+use crate::abi::{BatchedCopy, Code, Copy2d, Copy3d, Handle, Outcome, Pointer, memory_type};
 use crate::api::{exported, put, put_if_wanted, slice};
 use crate::queue::{Wanted, When, finish, submit};
 use crate::state::{HostMemory, HostMemoryKind, context, context_of, state};
@@ -128,6 +128,16 @@ unsafe fn copy_all(
     (0..count).try_for_each(|at| copy(Place::of(to[at]), Place::of(from[at]), bytes[at], stream))
 }
 
+/// Several copies of rows, once all of them fit.
+///
+/// # Safety
+/// The list has `count` values.
+unsafe fn copy_all_3d(count: usize, list: *const BatchedCopy, stream: Handle) -> Outcome {
+    // SAFETY: as the caller promises.
+    let copies = unsafe { slice(list, count)? }.iter().map(|copy| copy.copy()?.work());
+    copies.collect::<Outcome<Vec<_>>>()?.into_iter().try_for_each(|work| submit(stream, work))
+}
+
 /// `CUpointer_attribute`
 mod pointer {
     use std::ffi::c_int;
@@ -171,7 +181,8 @@ unsafe fn pointer_attribute(value: *mut c_void, attribute: c_int, pointer: Point
             pointer::BUFFER_ID | pointer::RANGE_START => put(value.cast(), start.0),
             pointer::RANGE_SIZE => put(value.cast(), bytes),
             pointer::MAPPED => put(value.cast(), 1 as c_int),
-            pointer::DEVICE_ORDINAL | pointer::SYNC_MEMOPS | pointer::IS_IPC_CAPABLE => put(value.cast(), 0 as c_int),
+            pointer::SYNC_MEMOPS => put(value.cast(), c_int::from(locked(&state.synchronous).contains(&start.0))),
+            pointer::DEVICE_ORDINAL | pointer::IS_IPC_CAPABLE => put(value.cast(), 0 as c_int),
             pointer::ALLOWED_HANDLE_TYPES | pointer::POOL => put(value.cast(), 0_u64),
             _ => Err(Code::NOT_SUPPORTED),
         }
@@ -337,6 +348,20 @@ exported! {
         unsafe { pointer_attribute(value, attribute, pointer) }
     }
 
+    // The one that can be set. Copies are done when they return, whether they have to be or not.
+    fn cuPointerSetAttribute(value: *const c_void, attribute: c_int, pointer: Pointer) {
+        let state = state()?;
+        let (start, _) = state.device.allocation(DevicePtr(pointer)).ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: the caller's place has the attribute's type.
+        let value = unsafe { value.cast::<c_int>().as_ref() }.filter(|_| attribute == pointer::SYNC_MEMOPS);
+        let mut synchronous = locked(&state.synchronous);
+        match value.ok_or(Code::INVALID_VALUE)? {
+            0 => synchronous.remove(&start.0),
+            _ => synchronous.insert(start.0),
+        };
+        Ok(())
+    }
+
     // What a pointer does not have is zero, as all is that points nowhere.
     fn cuPointerGetAttributes(count: c_uint, attributes: *const c_int, values: *const *mut c_void, pointer: Pointer) {
         // SAFETY: as the caller promises.
@@ -427,6 +452,46 @@ exported! {
     ) {
         // SAFETY: as the caller promises.
         unsafe { copy_all(to, from, bytes, count, stream) }
+    }
+
+    fn cuMemcpy3DBatchAsync_v2(count: usize, list: *const BatchedCopy, _flags: u64, stream: Handle) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_all_3d(count, list, stream) }
+    }
+
+    fn cuMemcpy3DBatchAsync(
+        count: usize,
+        list: *const BatchedCopy,
+        _failed: *mut usize,
+        _flags: u64,
+        stream: Handle,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_all_3d(count, list, stream) }
+    }
+
+    // What is discarded may keep its values.
+    fn cuMemDiscardBatchAsync(
+        _pointers: *const Pointer,
+        _bytes: *const usize,
+        _count: usize,
+        _flags: u64,
+        stream: Handle,
+    ) {
+        context_of(stream).map(|_| ())
+    }
+
+    fn cuMemDiscardAndPrefetchBatchAsync(
+        _pointers: *const Pointer,
+        _bytes: *const usize,
+        _count: usize,
+        _locations: *const c_void,
+        _indices: *const usize,
+        _location_count: usize,
+        _flags: u64,
+        stream: Handle,
+    ) {
+        context_of(stream).map(|_| ())
     }
 
     fn cuMemcpy(to: Pointer, from: Pointer, bytes: usize) {

@@ -27,7 +27,7 @@ use std::ffi::c_int;
 use crate::api::Address;
 
 /// Functions that take other parameters than those before them, and the version of CUDA that has them first.
-const SINCE: [(&str, c_int); 20] = [
+const SINCE: [(&str, c_int); 21] = [
     ("cuCtxCreate_v3", 11040),
     ("cuCtxCreate_v4", 12050),
     ("cuCtxGetDevice_v2", 13000),
@@ -43,6 +43,7 @@ const SINCE: [(&str, c_int); 20] = [
     ("cuGraphRemoveDependencies_v2", 12030),
     ("cuMemAdvise_v2", 12020),
     ("cuMemPrefetchAsync_v2", 12020),
+    ("cuMemcpy3DBatchAsync_v2", 13000),
     ("cuMemcpyBatchAsync_v2", 13000),
     ("cuStreamGetCaptureInfo_v2", 11030),
     ("cuStreamGetCaptureInfo_v3", 12030),

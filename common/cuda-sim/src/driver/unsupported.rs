@@ -74,10 +74,6 @@ crate::api::unsupported! {
     cuLogsRegisterCallback
     cuLogsUnregisterCallback
     cuMemBatchDecompressAsync
-    cuMemcpy3DBatchAsync
-    cuMemcpy3DBatchAsync_v2
-    cuMemDiscardAndPrefetchBatchAsync
-    cuMemDiscardBatchAsync
     cuMemExportToShareableHandle
     cuMemGetHandleForAddressRange
     cuMemImportFromShareableHandle
@@ -102,7 +98,6 @@ crate::api::unsupported! {
     cuMulticastGetGranularity
     cuMulticastUnbind
     cuParamSetTexRef
-    cuPointerSetAttribute
     cuProfilerInitialize
     cuSignalExternalSemaphoresAsync
     cuStreamGetDevResource

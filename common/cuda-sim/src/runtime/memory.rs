@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::registration::variable;
 use super::{current_device, outcome, runtime, same_as_driver};
-use crate::abi::{Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer};
+use crate::abi::{BatchedCopy, Code, Copy3d, CopySide, DeviceId, Handle, Outcome, Pointer};
 use crate::api::put;
 use crate::array::array;
 use crate::driver::graph::{cuDeviceGetGraphMemAttribute, cuDeviceGraphMemTrim, cuDeviceSetGraphMemAttribute};
@@ -503,6 +503,25 @@ same_as_driver! {
         pointer: Pointer,
         length: usize,
     ) = cuMemRangeGetAttributes;
+    fn cudaMemcpy3DBatchAsync(count: usize, list: *const BatchedCopy, flags: u64, stream: Handle)
+        also cudaMemcpy3DBatchAsync_ptsz = cuMemcpy3DBatchAsync_v2;
+    fn cudaMemDiscardBatchAsync(
+        pointers: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        flags: u64,
+        stream: Handle,
+    ) also cudaMemDiscardBatchAsync_ptsz = cuMemDiscardBatchAsync;
+    fn cudaMemDiscardAndPrefetchBatchAsync(
+        pointers: *const Pointer,
+        bytes: *const usize,
+        count: usize,
+        locations: *const c_void,
+        indices: *const usize,
+        location_count: usize,
+        flags: u64,
+        stream: Handle,
+    ) also cudaMemDiscardAndPrefetchBatchAsync_ptsz = cuMemDiscardAndPrefetchBatchAsync;
     fn cudaMemcpyBatchAsync(
         to: *const Pointer,
         from: *const Pointer,

@@ -77,16 +77,10 @@ crate::api::unsupported! {
     cudaLogsRegisterCallback
     cudaLogsUnregisterCallback
     cudaMallocMipmappedArray
-    cudaMemDiscardAndPrefetchBatchAsync
-    cudaMemDiscardAndPrefetchBatchAsync_ptsz
-    cudaMemDiscardBatchAsync
-    cudaMemDiscardBatchAsync_ptsz
     cudaMemPoolExportPointer
     cudaMemPoolExportToShareableHandle
     cudaMemPoolImportFromShareableHandle
     cudaMemPoolImportPointer
-    cudaMemcpy3DBatchAsync
-    cudaMemcpy3DBatchAsync_ptsz
     cudaMipmappedArrayGetMemoryRequirements
     cudaMipmappedArrayGetSparseProperties
     cudaSetDoubleForDevice

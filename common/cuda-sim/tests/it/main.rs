@@ -115,6 +115,8 @@ launch 0: 0.5 9 68.5000
 launch 0: 0.005882353 0.105882354 0.8059
 bytes [2.0, 3.0, 4.0]
 batch [4.0, 5.0, 0.0]
+batch of an array [2.0, 3.0]
+beyond it: cuMemcpy3DBatchAsync failed with 1
 layer 1: 0
 layer 2: 69
 layer 3: cuMemcpy3D_v2 failed with 1
@@ -140,6 +142,7 @@ shared memory left [231448, 114712, 0]
 clusters of 8 at most, [66, 66] of 4, 4 along x
 pointer 2 0 true 1000 0
 pointer 0 0 false 0 -2
+synchronous [0, 1]; cuPointerSetAttribute failed with 1
 planes [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]
 context true 0 true 0, capturing 1
 attribute true 0, pool true true

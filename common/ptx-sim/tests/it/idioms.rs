@@ -155,6 +155,11 @@ fn counters_of_the_whole_grid() {
     let scan = || [Numbers(512), Unwritten(512), Zeros(8), Unwritten(8), Unwritten(8), Zeros(1)];
     passes("look_back", [8, 64], &scan());
     finds("look_back_without_fence", [8, 64], &scan(), &race("sum = prefixes[at - 1];"));
+    passes("compact_in_place", [8, 64], &[Numbers(512), Zeros(8)]);
+    let over = "if (blockIdx.x > 0) data[(blockIdx.x - 1) * blockDim.x + threadIdx.x] = mine; // over what others may yet read";
+    finds("shift_in_place_too_early", [8, 64], &[Numbers(512), Zeros(8)], &race(over));
+    let read = "out[at] = blockIdx.x > 0 ? data[at - blockDim.x] : 0; // the other block's writes";
+    finds("shift_in_place_and_read", [8, 64], &[Numbers(512), Unwritten(512), Zeros(8)], &race(read));
     passes("work_queue", [3, 64], &[Zeros(1), Zeros(9), Unwritten(576), int(9)]);
     let read = "float before = mine > 0 ? results[(mine - 1) * blockDim.x + (threadIdx.x + 1) % blockDim.x] : 0.0f;";
     finds("work_in_turn_without_barrier", [3, 64], &[Zeros(3), Unwritten(192)], &race(read));

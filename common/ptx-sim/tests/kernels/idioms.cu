@@ -367,6 +367,58 @@ KERNEL look_back_without_fence(const int* in, int* out, volatile int* status, in
     out[at] = sum;
 }
 
+// Keeps what is positive, in place. A block has read its part once it knows its count, which a later block's places follow from.
+KERNEL compact_in_place(int* data, volatile int* ends) {
+    __shared__ int kept[64];
+    __shared__ int start;
+    int mine = data[blockIdx.x * blockDim.x + threadIdx.x];
+    kept[threadIdx.x] = mine > 0;
+    __syncthreads();
+    int before = 0, all = 0;
+    for (int i = 0; i < blockDim.x; ++i) {
+        before += i < threadIdx.x ? kept[i] : 0;
+        all += kept[i];
+    }
+    if (threadIdx.x == 0) {
+        int end = 1;
+        if (blockIdx.x > 0) {
+            while ((end = ends[blockIdx.x - 1]) == 0) { }
+        }
+        start = end - 1;
+        ends[blockIdx.x] = end + all;
+    }
+    __syncthreads();
+    if (mine > 0) data[start + before] = mine;
+}
+
+// The first thread tells before the others of its block have read.
+KERNEL shift_in_place_too_early(int* data, volatile int* ready) {
+    int mine = data[blockIdx.x * blockDim.x + threadIdx.x];
+    if (threadIdx.x == 0) {
+        if (blockIdx.x > 0) {
+            while (ready[blockIdx.x - 1] == 0) { }
+        }
+        ready[blockIdx.x] = 1 + (mine & 0);
+    }
+    __syncthreads();
+    if (blockIdx.x > 0) data[(blockIdx.x - 1) * blockDim.x + threadIdx.x] = mine; // over what others may yet read
+}
+
+// What is handed over without a fence is what was read, not what was written.
+KERNEL shift_in_place_and_read(int* data, int* out, volatile int* ready) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    data[at] += 1;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        if (blockIdx.x > 0) {
+            while (ready[blockIdx.x - 1] == 0) { }
+        }
+        ready[blockIdx.x] = 1;
+    }
+    __syncthreads();
+    out[at] = blockIdx.x > 0 ? data[at - blockDim.x] : 0; // the other block's writes
+}
+
 // Work is drawn by ticket; what a task makes is used by a later one.
 KERNEL work_queue(unsigned* head, int* ready, float* results, int tasks) {
     __shared__ int task;

@@ -144,6 +144,8 @@ pub(crate) struct Clock {
     /// Strong writes only: a thread that has read one's value knows that it has happened, and need not know the other
     /// thread's work between its fence and the write.
     strong: Known,
+    /// Reads only, of all threads of a block: a value that another's value follows from has been read.
+    reads: Known,
     weight: Weight,
 }
 
@@ -153,8 +155,8 @@ impl Clock {
         Self { weight: Weight { tally: tally.clone(), bytes: 0 }, ..Self::default() }
     }
 
-    fn parts(&self) -> [&Known; 3] {
-        [&self.threads, &self.blocks, &self.strong]
+    fn parts(&self) -> [&Known; 4] {
+        [&self.threads, &self.blocks, &self.strong, &self.reads]
     }
 
     /// Reports the clock's current size to the tally.
@@ -169,6 +171,11 @@ impl Clock {
         self.threads.covers(thread, moment)
             || self.blocks.covers(block, moment)
             || strong && self.strong.covers(thread, moment)
+    }
+
+    /// Whether the clock knows that the thread of a block has made its reads of that moment.
+    pub(crate) fn covers_read(&self, block: u32, moment: u32) -> bool {
+        self.reads.covers(block, moment)
     }
 
     /// Whether the clock knows anything that a thread of these blocks did.
@@ -188,6 +195,15 @@ impl Clock {
         self.strong.raise(thread, moment, limit);
     }
 
+    pub(crate) fn raise_reads(&mut self, block: u32, moment: u32, limit: usize) {
+        self.reads.raise(block, moment, limit);
+    }
+
+    /// Adds what `other` knows of reads.
+    pub(crate) fn join_reads(&mut self, other: &Self, limit: usize) {
+        self.reads.join(&other.reads, limit);
+    }
+
     /// Whether joining `other` would change nothing.
     fn contains(&self, other: &Self, limit: usize) -> bool {
         let contains = |(own, other): (&Known, &Known)| own.entries.len() <= limit && own.contains(other);
@@ -198,6 +214,7 @@ impl Clock {
         self.threads.join(&other.threads, limit);
         self.blocks.join(&other.blocks, limit);
         self.strong.join(&other.strong, limit);
+        self.reads.join(&other.reads, limit);
         self.weigh();
     }
 }

@@ -52,9 +52,7 @@ pub(crate) struct Giver<'a> {
     pub base: u32,
     /// Number of the device.
     pub device: u32,
-    /// Moment of the last fence of at least block scope, of device scope, of system scope: only earlier work counts. 0:
-    /// there was none.
-    pub fences: Fences,
+    pub handed: Handed,
     pub own: Option<&'a Acquired>,
     /// Knowledge that the whole block has taken over, and the moment of that.
     pub common: (&'a SharedClock, u32),
@@ -62,6 +60,22 @@ pub(crate) struct Giver<'a> {
 
 /// Moments of a thread's last fences, by [`Scope`].
 pub(crate) type Fences = [u32; 3];
+
+/// What of a thread's earlier work it hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handed {
+    /// Moment of the last fence of at least block scope, of device scope, of system scope: only earlier work counts. 0:
+    /// there was none.
+    pub fences: Fences,
+    /// Moment up to which all of the block's reads count without a fence; 0: none do.
+    pub reads: u32,
+}
+
+impl From<Fences> for Handed {
+    fn from(fences: Fences) -> Self {
+        Self { fences, reads: 0 }
+    }
+}
 
 /// Threads that may take over knowledge that was not handed over to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +187,7 @@ impl Handovers {
         let held = &mut self.held[index as usize];
         held.changed = now;
         let (common, common_at) = giver.common;
-        let [block_fence, device_fence, system_fence] = giver.fences;
+        let [block_fence, device_fence, system_fence] = giver.handed.fences;
         if system_fence != 0 {
             if let Some(own) = giver.own
                 && !(own.pure && own.from == index + 1)
@@ -185,6 +199,9 @@ impl Handovers {
                 held.common = Some((giver.block, common_at));
             }
             giver.tell(&mut held.wide, &self.clocks, system_fence, now, limit);
+        }
+        if giver.handed.reads != 0 {
+            giver.tell_reads(&mut held.wide, &self.clocks, limit);
         }
         let groups = [
             (Group::Device(giver.device), device_fence, system_fence),
@@ -220,6 +237,16 @@ impl Handovers {
 }
 
 impl Giver<'_> {
+    /// Enters the reads that are known, the block's own among them.
+    fn tell_reads(&self, clock: &mut SharedClock, tally: &Tally, limit: usize) {
+        let clock: &mut Clock = Arc::make_mut(clock.get_or_insert_with(|| Arc::new(Clock::new(tally))));
+        for known in self.own.map(|own| &own.clock).into_iter().chain([self.common.0]).flatten() {
+            clock.join_reads(known, limit);
+        }
+        clock.raise_reads(self.block, self.handed.reads, limit);
+        clock.weigh();
+    }
+
     /// Enters the thread's own work, up to a fence.
     fn tell(&self, clock: &mut SharedClock, tally: &Tally, fence: u32, now: u32, limit: usize) {
         let clock: &mut Clock = Arc::make_mut(clock.get_or_insert_with(|| Arc::new(Clock::new(tally))));

@@ -8,7 +8,7 @@ use super::{DOUBTFUL_BYTES, Sanitiser};
 use crate::exec::state::block::Block;
 use crate::exec::state::clock::{Clock, join};
 use crate::exec::state::copies::PendingCopy;
-use crate::exec::state::handover::{Acquired, Fences, Giver, Handover};
+use crate::exec::state::handover::{Acquired, Fences, Giver, Handed, Handover};
 use crate::exec::state::launch::{At, BlockIndex, Launch};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::shadow::*;
@@ -88,23 +88,24 @@ impl Sanitiser {
         }
     }
 
-    /// Hands over the lane's earlier work, up to the fences.
+    /// Hands over what the lane may hand over of earlier work.
     pub(crate) fn hand_over(
         &mut self,
         shadow: &mut BlockShadow,
         warp: u32,
         lane: usize,
         place: Handover,
-        fences: Fences,
+        handed: impl Into<Handed>,
         account: &Account<'_>,
     ) {
-        if fences == [0; 3] {
+        let handed = handed.into();
+        if handed == Handed::from([0; 3]) {
             return;
         }
         let mut mates = shadow.warps[warp as usize].known(lane);
         mates[lane] = self.now;
         if self.handovers.has_room(account) {
-            self.release(shadow, warp, lane, place, mates, fences);
+            self.release(shadow, warp, lane, place, mates, handed);
         }
     }
 
@@ -115,7 +116,7 @@ impl Sanitiser {
         lane: usize,
         place: Handover,
         mates: [u32; 32],
-        fences: Fences,
+        handed: Handed,
     ) {
         let first = (shadow.first as u32).wrapping_add(warp * 32);
         let giver = Giver {
@@ -125,7 +126,7 @@ impl Sanitiser {
             warp: first,
             mates,
             base: shadow.base,
-            fences,
+            handed,
             own: shadow.warps[warp as usize].acquired.get(lane),
             common: (&shadow.acquired, shadow.acquired_at),
         };
@@ -306,7 +307,7 @@ impl Sanitiser {
                 break;
             }
             if is_first || shadow.warps[warp as usize].acquired.get(lane).is_some_and(|own| own.clock.is_some()) {
-                self.release(shadow, warp, lane, place, mates, fences);
+                self.release(shadow, warp, lane, place, mates, fences.into());
             }
         }
     }

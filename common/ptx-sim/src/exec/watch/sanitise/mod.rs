@@ -21,11 +21,14 @@
 //!   examples rely on less, and a correct kernel must not be blamed.
 //!
 //! Two strong accesses of threads in each other's scope never race ("morally strong"), nor do writes of the value that is already
-//! there: hardware leaves one of the values. What a release hands over goes no further than the scopes of its fence and its write.
+//! there: hardware leaves one of the values. Whoever reads a block's strong store may overwrite what the block read before the barrier
+//! that comes before the store, without a fence: in-place compaction with look-back orders the two by dependency, and PTX has no values
+//! out of thin air. That the store does depend on the reads is not checked. What a release hands over goes no further than the scopes
+//! of its fence and its write.
 //!
 //! # To the letter
 //! A strict sanitiser takes the model at its word: a strong read that is no `.acquire` acquires at the thread's next fence only,
-//! writes of equal values race, and `.volatile` orders nothing among the lanes of a warp.
+//! reads are handed over by fences alone, writes of equal values race, and `.volatile` orders nothing among the lanes of a warp.
 
 mod access;
 mod last;

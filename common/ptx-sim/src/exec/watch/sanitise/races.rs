@@ -2,7 +2,7 @@
 
 use super::access::is_swap;
 use super::{DOUBTFUL_BYTES, Sanitiser, access_name};
-use crate::exec::state::handover::{Acquired, Fences, Handover};
+use crate::exec::state::handover::{Acquired, Fences, Handed, Handover};
 use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::{Kind, Place, Visit};
 use crate::exec::state::problem::{Earlier, Problem};
@@ -202,7 +202,12 @@ impl Sanitiser {
             if strong && writes {
                 let moments = if reach.order.releases() { [self.now; 3] } else { shadow.fences };
                 let fences = within(widest(launch, reach.scope), moments);
-                self.hand_over(shadow, warp, lane, place(offsets[lane]), fences, &launch.account);
+                let place = place(offsets[lane]);
+                // What a block has read before its barrier is read when a store follows that other blocks see.
+                let is_signal = !self.strict && reach.kind == Kind::Write && reach.scope != Scope::Block;
+                let has_met = shadow.base > shadow.memory.since;
+                let reads = if is_signal && has_met && matches!(place, Handover::Global(_)) { shadow.base } else { 0 };
+                self.hand_over(shadow, warp, lane, place, Handed { fences, reads }, &launch.account);
             }
         }
         found
@@ -250,11 +255,12 @@ impl Sanitiser {
         }
         let block = (thread / u64::from(shadow.threads)) as u32;
         let strong = flags & (STRONG | WRITE) == STRONG | WRITE;
+        let read = flags & (READ | WRITE) == READ;
         let acquired = own.acquired.get(lane).and_then(|acquired| acquired.clock.as_ref());
         [shadow.acquired.as_ref(), acquired]
             .into_iter()
             .flatten()
-            .any(|clock| clock.covers(thread as u32, block, moment, strong))
+            .any(|clock| clock.covers(thread as u32, block, moment, strong) || read && clock.covers_read(block, moment))
     }
 
     /// Reports lanes that touch bytes which earlier work may still use: their device is not ordered after it, and they have learnt
