@@ -137,7 +137,7 @@ fn typed_ladder(problem: &str, step: &str) -> Option<(Side, String)> {
 
 /// In f16, or in bf16 if the problem says so. The fastest of several peers also has its own row.
 fn attends_in_half(problem: &str, step: &str) -> Option<(Side, String)> {
-    let element = if problem.starts_with("bf16 ") { "bf16" } else { "f16" };
+    let element = if problem.ends_with(", bf16") { "bf16" } else { "f16" };
     (step != tensor_attention::BEST).then(|| (side_of_step(step), element.to_owned()))
 }
 

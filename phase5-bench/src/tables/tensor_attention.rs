@@ -87,12 +87,12 @@ pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
 }
 
 impl Attended {
-    /// `4×16×4096, 128, causal`, with few queries `2×8×1:16384, 128`, in bf16 `bf16 4×16×4096, 64`.
+    /// `4×16×4096, 128, causal`, with few queries `2×8×1:16384, 128`, in bf16 `4×16×4096, 64, bf16`.
     fn name(&self) -> String {
         let Size { images, heads, queries, keys, head } = self.size;
-        let of_type = if self.products == Products::Bf16 { "bf16 " } else { "" };
+        let of_type = if self.products == Products::Bf16 { ", bf16" } else { "" };
         let tokens = if queries == keys { keys.to_string() } else { format!("{queries}:{keys}") };
-        format!("{of_type}{images}×{heads}×{tokens}, {head}{}", if self.causal { ", causal" } else { "" })
+        format!("{images}×{heads}×{tokens}, {head}{}{of_type}", if self.causal { ", causal" } else { "" })
     }
 
     /// Implementations to compare with, and the names of their rows.
