@@ -26,7 +26,7 @@ const COLUMNS: &[ColumnSpec] = &[
 /// Reference of the times.
 pub(crate) const BEST: &str = "SDPA, the fastest";
 const MATH: &str = "math";
-const FLASH_3: &str = "FlashAttention-3";
+const FLASH_3: &str = "flash 3";
 
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
@@ -87,12 +87,12 @@ pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
 }
 
 impl Attended {
-    /// `4×16×4096, 128, causal`, with few queries `2×8×1:16384, 128`, in bf16 `4×16×4096, 64, bf16`.
+    /// `4×16×4096, 128, causal`, with few queries `2×8×1:16384, 128`, in bf16 `4×16×4096, 64 c, bf16`, where c is causal.
     fn name(&self) -> String {
         let Size { images, heads, queries, keys, head } = self.size;
-        let of_type = if self.products == Products::Bf16 { ", bf16" } else { "" };
+        let (mask, of_type) = if self.products == Products::Bf16 { (" c", ", bf16") } else { (", causal", "") };
         let tokens = if queries == keys { keys.to_string() } else { format!("{queries}:{keys}") };
-        format!("{images}×{heads}×{tokens}, {head}{}{of_type}", if self.causal { ", causal" } else { "" })
+        format!("{images}×{heads}×{tokens}, {head}{}{of_type}", if self.causal { mask } else { "" })
     }
 
     /// Implementations to compare with, and the names of their rows.
@@ -164,7 +164,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.problem((PROBLEM, &name), cost, (BEST, elsewhere(best)), runs);
     }
     table.note(
-        "images × heads × tokens, values of a head; with few queries, queries : keys. causal: a query sees no later key, and those \
+        "images × heads × tokens, values of a head; with few queries, queries : keys. causal, c: a query sees no later key, and those \
          that it does not see are no operations.",
     );
     table.note("|Δ|: to the f64 reference of the same rounded values, over all outputs or those of 64 queries.");
@@ -172,7 +172,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(peers::MEDIANS);
         table.note(format!(
             "PyTorch {version}: scaled_dot_product_attention by each of its implementations; flash is \
-             FlashAttention-2. FlashAttention-3: the package fa3-fwd, for bf16."
+             FlashAttention-2. flash 3: the package fa3-fwd, for bf16."
         ));
     }
     Ok(table.into())
