@@ -35,10 +35,11 @@ struct Wide {
 template <class T, class Take>
 __device__ inline void each_tile(const Problem &problem, Take take) {
     int tiles = Work<T>::count(problem);
-    if (T::BY_LENGTH && problem.causal) {
-        int all = tiles * problem.matrices;
-        for (int first = 0, own = blockIdx.x; first + own < all; first += gridDim.x, own = gridDim.x - 1 - own) {
-            take(Work<T>(problem, (first + own) % problem.matrices, tiles - 1 - (first + own) / problem.matrices));
+    if (T::BY_LENGTH) {
+        for (int first = 0, own = blockIdx.x; first + own < tiles * problem.matrices; first += gridDim.x, own = gridDim.x - 1 - own) {
+            int item = first + own;
+            take(problem.causal ? Work<T>(problem, item % problem.matrices, tiles - 1 - item / problem.matrices)
+                                : Work<T>(problem, item / tiles, item % tiles));
         }
         return;
     }
