@@ -32,6 +32,9 @@ mod step05_split;
 mod step06_tf32;
 pub mod step07_parts;
 mod step08_stream;
+mod tuned;
+
+pub use tuned::Tuned;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -234,94 +237,6 @@ pub struct Attention {
     /// Blocks of a persistent grid.
     processors: usize,
     kernels: Vec<HeadKernel>,
-}
-
-/// The best step of f16 for each size.
-///
-/// On GPUs other than Hopper, step 2 handles all sizes.
-#[derive(Clone, Debug)]
-pub struct Tuned {
-    /// Steps for many queries, for few and for one, where the GPU supports them.
-    hopper: Option<[Attention; 3]>,
-    any: Attention,
-}
-
-impl Tuned {
-    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
-    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
-        static STEPS: &[Step] = &[step02_mma::STEP, step04_roles::STEP, step05_split::STEP, step08_stream::STEP];
-        STEPS.iter().map(|step| &step.source)
-    }
-
-    /// Loads the steps that it chooses from.
-    ///
-    /// # Errors
-    /// Same as [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
-    pub fn load(device: &Device) -> Result<Tuned> {
-        device.load_ahead(Tuned::sources());
-        let load = || {
-            let [many, few, one] =
-                [step04_roles::STEP, step05_split::STEP, step08_stream::STEP].map(|step| step.load(device));
-            Ok([many?, few?, one?])
-        };
-        let hopper = ladder::if_supported(load())?.ok();
-        Ok(Tuned { hopper, any: step02_mma::STEP.load(device)? })
-    }
-
-    /// The step for a type and a size on a GPU with this many SMs.
-    fn step(&self, element: ElementType, size: &Size, processors: usize) -> &Attention {
-        match &self.hopper {
-            None => &self.any,
-            Some([many, ..]) if size.head > many.largest_head() => &self.any,
-            Some([many, ..]) if element == ElementType::BF16 => many, // the only one with kernels for it
-            Some([.., one]) if size.queries == 1 => one,
-            // A cluster shares a tile if that gives no SM two blocks, and each block a step of keys.
-            Some([many, few, _]) => {
-                let kernel = few.kernel(element, size, processors);
-                if kernel.is_room(size, processors) { few } else { many }
-            }
-        }
-    }
-
-    /// Choice for a size in f16 without a mask on a GPU with this many SMs, and its number of blocks: `roles`, `roles, wide` or, with
-    /// slices, `split keys/8`.
-    pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
-        let step = self.step(ElementType::F16, size, processors);
-        let kernel = step.kernel(ElementType::F16, size, processors);
-        let tile = match kernel.slices {
-            1 if kernel.is_wide => ", wide".to_owned(),
-            1 => String::new(),
-            slices => format!("/{slices}"),
-        };
-        (format!("{}{tile}", step.name), step.blocks(kernel, size, Options::default(), processors))
-    }
-
-    /// Choice for a size in f16 without a mask on its device, or why no step supports it.
-    ///
-    /// # Errors
-    /// The reason, in words.
-    pub fn explain(&self, size: &Size) -> Result<String, String> {
-        let processors = self.any.processors;
-        self.step(ElementType::F16, size, processors)
-            .refuses(size)
-            .map_or_else(|| Ok(self.choice(size, processors).0), Err)
-    }
-
-    /// [`Attention::launch`] of the step for this size.
-    ///
-    /// # Errors
-    /// Same as [`Attention::launch`].
-    pub fn launch(
-        &self,
-        stream: &Stream,
-        inputs: Inputs<'_>,
-        options: Options,
-        out: &mut Tensor,
-        lse: &mut Tensor,
-    ) -> Result<()> {
-        let chosen = self.step(inputs.element(), &inputs.size()?, self.any.processors);
-        chosen.launch(stream, inputs, options, out, lse)
-    }
 }
 
 /// Queries, keys and values, on a device and of one type.
