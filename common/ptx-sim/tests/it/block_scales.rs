@@ -1,80 +1,17 @@
 //! Copies to tensor memory, elements of less than 8 bits and block scales, by the kernels of `kernels/tcgen05.cu`: every result by an
 //! independent computation.
 
-use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
+use ptx_sim::{Asynchrony, FaultKind};
 
-const PTX: &str = include_str!("../kernels/tcgen05.ptx");
-const CU: &str = include_str!("../kernels/tcgen05.cu");
+use super::tensor_memory::Param::*;
+use super::tensor_memory::{Param, RUN, Run, drawn, launch, line};
 
 /// Bytes of a row of A or B.
 const ROW: usize = 32;
 
-enum Param<'a> {
-    In(&'a [u8]),
-    /// Words.
-    Out(usize),
-    Int(u32),
-    Layout([u32; 3]),
-}
-use Param::*;
-
-struct Run {
-    pair: bool,
-    strict: bool,
-    sanitize: bool,
-    asynchrony: Asynchrony,
-}
-
-const RUN: Run = Run { pair: false, strict: true, sanitize: true, asynchrony: Asynchrony::Late };
-
-fn launch(kernel: &str, run: &Run, params: &[Param]) -> Result<Vec<u32>, Vec<Fault>> {
-    let device = Device::new(DeviceConfig { sanitize: run.sanitize, strict: run.strict, ..Default::default() });
-    let module = device.load(&Module::from_ptx(PTX, "tcgen05.ptx").unwrap()).unwrap();
-    let mut found = None;
-    let args: Vec<Arg> = params
-        .iter()
-        .map(|param| match param {
-            In(bytes) => {
-                let pointer = device.alloc(bytes.len() as u64, "operand").unwrap();
-                device.write(pointer, bytes).unwrap();
-                pointer.into()
-            }
-            Out(words) => {
-                let out = device.alloc(*words as u64 * 4, "out").unwrap();
-                found = Some((out, *words));
-                out.into()
-            }
-            Int(value) => Arg::from(*value),
-            Layout(words) => Arg::from_bytes(&words.map(u32::to_le_bytes).concat()),
-        })
-        .collect();
-    let blocks = if run.pair { 2 } else { 1 };
-    let config = LaunchConfig {
-        grid: [blocks, 1, 1],
-        cluster: run.pair.then_some([2, 1, 1]),
-        block: [128, 1, 1],
-        asynchrony: run.asynchrony,
-        budget: Some(50_000_000),
-        ..Default::default()
-    };
-    match module.kernel(kernel).unwrap().launch(&config, &args) {
-        Ok(_) => {
-            let (out, words) = found.unwrap();
-            let mut bytes = vec![0; words * 4];
-            device.read(out, &mut bytes).unwrap();
-            Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
-        }
-        Err(LaunchError::Findings(findings)) => Err(findings),
-        Err(LaunchError::Fault(fault)) => Err(vec![*fault]),
-        Err(other) => panic!("{kernel}: {other}"),
-    }
-}
-
 #[track_caller]
 fn right(kernel: &str, run: &Run, params: &[Param]) -> Vec<u32> {
-    launch(kernel, run, params).unwrap_or_else(|faults| {
-        panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>())
-    })
+    launch(kernel, run, params).unwrap_or_else(|faults| panic!("{}", drawn(&faults)))
 }
 
 /// Rows of a copy, bytes of a row, and the lanes of each row.
@@ -245,7 +182,7 @@ impl Scaled {
             | (rows as u32 >> 7) << 27
             | (self.first[0] as u32) << 29;
         let unpacked = if self.a == PACKED { 0 } else { [0, 0, 0, 0, 2, 0, 1, 0, 0][self.a.bits()] };
-        let run = Run { pair: self.pair, strict: false, sanitize, asynchrony };
+        let run = Run { cluster: self.pair.then_some(2), strict: false, sanitize, asynchrony };
         let operands = [In(&a), In(&b), Out(rows * columns), In(&scales_a), In(&scales_b), Int(self.kind)];
         let last = [Int(descriptor), Int(columns as u32)];
         let found = if self.pair {
@@ -305,7 +242,6 @@ fn mistakes_with_scales_are_found_where_they_are_made() {
     let descriptor = PACKED.number << 7 | PACKED.number << 10 | (32 >> 3) << 17 | 1 << 27;
     let findings = |kernel: &str| -> Vec<(FaultKind, &str)> {
         let found = launch(&format!("{kernel}_"), &RUN, &[In(&a), In(&b), Out(128 * 32), Int(descriptor)]);
-        let line = |fault: &Fault| fault.line.map_or("", |line| CU.lines().nth(line as usize - 1).unwrap().trim());
         found.err().unwrap_or_default().iter().map(|fault| (fault.kind, line(fault))).collect()
     };
     let mut wrong = Vec::new();

@@ -23,6 +23,7 @@ mod registers;
 mod runtime;
 mod sanitise;
 mod tcgen05;
+mod tensor_memory;
 mod tensor_rows;
 mod textures;
 mod threads;

@@ -2,8 +2,7 @@
 
 use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
-const PTX: &str = include_str!("../kernels/tcgen05.ptx");
-const CU: &str = include_str!("../kernels/tcgen05.cu");
+use super::tensor_memory::{PTX, Param, RUN, Run, drawn, launch, line};
 
 /// Bytes of k of one product.
 const STEP: usize = 32;
@@ -165,12 +164,11 @@ impl Case {
         ];
         let config = LaunchConfig { block: [128, 1, 1], asynchrony, ..Default::default() };
         if let Err(error) = module.kernel("product").unwrap().launch(&config, &args) {
-            let render = |fault: &Fault| fault.render(Some(CU), false);
             panic!(
                 "{self:?}: {}",
                 match error {
-                    LaunchError::Fault(fault) => render(&fault),
-                    LaunchError::Findings(findings) => findings.iter().map(render).collect(),
+                    LaunchError::Fault(fault) => drawn(&[*fault]),
+                    LaunchError::Findings(findings) => drawn(&findings),
                     other => other.to_string(),
                 }
             );
@@ -400,69 +398,28 @@ fn moves_of_all_forms_reach_their_cells() {
     }
 }
 
-fn drawn(faults: &[Fault]) -> String {
-    faults.iter().map(|fault| fault.render(Some(CU), false)).collect()
-}
-
 /// Bytes of a matrix of f16, of distinct small integers, and the integers.
 fn halves(seed: usize, count: usize) -> (Vec<u8>, Vec<i32>) {
     let values: Vec<i32> = (0..count).map(|at| F16.value(seed, at)).collect();
     (values.iter().flat_map(|value| F16.bits(*value)).collect(), values)
 }
 
-/// Launches a kernel with A, B and an output of that many words, and returns the words.
-fn launch(
+/// Launches a kernel with A, B, an output of that many words and integers, and returns the words.
+fn launch_with(
+    run: &Run,
     kernel: &str,
-    operands: [&[u8]; 2],
+    [a, b]: [&[u8]; 2],
     words: usize,
     more: &[u32],
-    cluster: Option<u32>,
 ) -> Result<Vec<u32>, Vec<Fault>> {
-    launch_by(false, kernel, operands, words, more, cluster)
-}
-
-fn launch_by(
-    strict: bool,
-    kernel: &str,
-    operands: [&[u8]; 2],
-    words: usize,
-    more: &[u32],
-    cluster: Option<u32>,
-) -> Result<Vec<u32>, Vec<Fault>> {
-    let device = Device::new(DeviceConfig { sanitize: true, strict, ..Default::default() });
-    let module = device.load(&Module::from_ptx(PTX, "tcgen05.ptx").unwrap()).unwrap();
-    let mut args: Vec<Arg> = Vec::new();
-    for bytes in operands {
-        let pointer = device.alloc(bytes.len() as u64, "operand").unwrap();
-        device.write(pointer, bytes).unwrap();
-        args.push(pointer.into());
-    }
-    let out = device.alloc(words as u64 * 4, "out").unwrap();
-    args.push(out.into());
-    args.extend(more.iter().map(|value| Arg::from(*value)));
-    let blocks = cluster.unwrap_or(1);
-    let config = LaunchConfig {
-        grid: [blocks, 1, 1],
-        cluster: cluster.map(|blocks| [blocks, 1, 1]),
-        block: [128, 1, 1],
-        budget: Some(50_000_000),
-        ..Default::default()
-    };
-    match module.kernel(kernel).unwrap().launch(&config, &args) {
-        Ok(_) => {
-            let mut bytes = vec![0; words * 4];
-            device.read(out, &mut bytes).unwrap();
-            Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
-        }
-        Err(LaunchError::Findings(findings)) => Err(findings),
-        Err(LaunchError::Fault(fault)) => Err(vec![*fault]),
-        Err(other) => panic!("{kernel}: {other}"),
-    }
+    let operands = [Param::In(a), Param::In(b), Param::Out(words)];
+    let params: Vec<Param> = operands.into_iter().chain(more.iter().map(|value| Param::Int(*value))).collect();
+    launch(kernel, run, &params)
 }
 
 #[track_caller]
 fn computes(kernel: &str, operands: [&[u8]; 2], more: &[u32], cluster: Option<u32>, expected: &[f32]) {
-    match launch(kernel, operands, expected.len(), more, cluster) {
+    match launch_with(&Run { cluster, strict: false, ..RUN }, kernel, operands, expected.len(), more) {
         Ok(words) => assert!(words.iter().zip(expected).all(|(word, value)| *word == value.to_bits()), "{kernel}"),
         Err(faults) => panic!("{}", drawn(&faults)),
     }
@@ -487,7 +444,8 @@ fn pairs_of_blocks_multiply_together() {
     for (m, n) in [(256, 32), (256, 256), (128, 32), (128, 256)] {
         let ((a, of_a), (b, of_b)) = (halves(1, m * 16), halves(2, n * 16));
         let case = Case { m: m as u32, n: n as u32, ..CASE };
-        let found = launch("pair", [&a, &b], 2 * 128 * n, &[case.descriptor(), m as u32, n as u32], Some(2))
+        let run = Run { cluster: Some(2), strict: false, ..RUN };
+        let found = launch_with(&run, "pair", [&a, &b], 2 * 128 * n, &[case.descriptor(), m as u32, n as u32])
             .unwrap_or_else(|faults| panic!("{}", drawn(&faults)));
         for row in 0..m {
             for column in 0..n {
@@ -507,9 +465,8 @@ fn pairs_of_blocks_multiply_together() {
 fn findings(kernel: &str, strict: bool, cluster: Option<u32>) -> Vec<(FaultKind, &'static str)> {
     let ((a, _), (b, _)) = (halves(1, 128 * 16), halves(2, 64 * 16));
     let descriptor = Case { m: 128, n: 64, ..CASE }.descriptor();
-    let found = launch_by(strict, kernel, [&a, &b], 128 * 64, &[descriptor], cluster);
+    let found = launch_with(&Run { cluster, strict, ..RUN }, kernel, [&a, &b], 128 * 64, &[descriptor]);
     let faults = found.err().unwrap_or_default();
-    let line = |fault: &Fault| fault.line.map_or("", |line| CU.lines().nth(line as usize - 1).unwrap().trim());
     faults.iter().map(|fault| (fault.kind, line(fault))).collect()
 }
 
