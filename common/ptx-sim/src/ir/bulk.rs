@@ -63,7 +63,7 @@ pub(crate) enum BulkShape {
     },
 }
 
-/// What a copy of a tensor takes.
+/// Part of a tensor that a copy takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TensorMode {
     Tile,

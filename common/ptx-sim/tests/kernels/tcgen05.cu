@@ -188,7 +188,7 @@ __shared__ alignas(128) u8 scales[3 * 512];
         default: SCALED("mxf4nvf4.block_scale.block16", group, d, a, of_b_tile, descriptor, d + 256, d + 260);           \
     }
 
-// One step of a block-scaled product; scales of A are 512 bytes for 128 rows, of B so many for each 128 columns, as tcgen05.cp wants them.
+// One step of a block-scaled product; 128 rows of A, or 128 columns of B, have 512 bytes of scales, in the layout of tcgen05.cp.
 extern "C" __global__ void scaled(const u8 *a, const u8 *b, u32 *out, const u8 *scales_a, const u8 *scales_b, int kind, int in_tmem, int unpacked, u32 descriptor,
                                   int columns) {
     begin(&barrier);

@@ -61,7 +61,7 @@ pub(crate) struct Giver<'a> {
 /// Moments of a thread's last fences, by [`Scope`].
 pub(crate) type Fences = [u32; 3];
 
-/// What of a thread's earlier work it hands over.
+/// Part of a thread's earlier work that it hands over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handed {
     /// Moment of the last fence of at least block scope, of device scope, of system scope: only earlier work counts. 0:

@@ -101,7 +101,7 @@ pub(crate) enum TmemUse {
     /// D of a product, or what else it reads.
     Product,
     Operand,
-    /// What a copy writes.
+    /// Cells that a copy writes.
     Copy,
 }
 
@@ -183,7 +183,7 @@ impl TensorWork {
         }
     }
 
-    /// What it uses of each block's tensor memory, by name.
+    /// Cells that it uses of each block's tensor memory, by name.
     pub(crate) fn uses(&self) -> Vec<(&'static str, Cells, TmemUse)> {
         match self {
             Self::Multiply(multiply) => {

@@ -63,6 +63,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         let read_only = m.flag("nc");
         let space = m.space().unwrap_or(MemSpace::Generic);
         let param = space == MemSpace::Param;
+        // All parameters are the kernel's own, and NVRTC 13.0 leaves bytes out of a parameter's mask whose registers it uses.
+        let used = if param { u32::MAX } else { self.used };
         m.ignore_hints();
         let count = m
             .one(|name| match name {
@@ -101,7 +103,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 wide: true,
                 signed: false,
                 narrow: false,
-                used: self.used,
+                used,
                 param,
                 order,
                 scope,
@@ -155,8 +157,6 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
         }
         let wide = wide.unwrap_or(ty.size() == 8);
-        // All parameters are the kernel's own, and NVRTC 13.0 leaves bytes out of a parameter's mask whose registers it uses.
-        let used = if param { u32::MAX } else { self.used };
         Ok(Access {
             address,
             bytes: ty.size() as u8,
