@@ -516,8 +516,8 @@ impl Attention {
             .then(|| format!("the kernels count tokens, rows and a token's values to {LARGEST}"))
     }
 
-    /// The kernel for a type and the smallest head that is large enough: where tiles are cut, the one with the most slices that fit, or else
-    /// the last; with a persistent grid, the one that finishes first.
+    /// The kernel for a type and the smallest head that is large enough: where tiles are cut, the one with the most slices that
+    /// fit, or else the last; with a persistent grid, the one that finishes first.
     fn kernel(&self, element: ElementType, size: &Size, processors: usize) -> &HeadKernel {
         let head = self.method.heads().iter().find(|&&head| head >= size.head).copied();
         let mut able = self.kernels.iter().filter(|kernel| kernel.element == element && Some(kernel.head) == head);

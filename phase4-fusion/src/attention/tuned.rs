@@ -7,7 +7,7 @@ use super::{Attention, Inputs, Options, Size, Step, step02_mma, step04_roles, st
 
 /// The best step of f16 and of bf16 for each size.
 ///
-/// On GPUs other than Hopper, step 2 handles all sizes.
+/// On GPUs other than Hopper, step 2 handles all sizes of f16, and nothing handles bf16.
 #[derive(Clone, Debug)]
 pub struct Tuned {
     /// Steps for many queries, for few and for one, where the GPU supports them.
@@ -52,8 +52,8 @@ impl Tuned {
         }
     }
 
-    /// Choice for a size in f16 without a mask on a GPU with this many SMs, and its number of blocks: `roles`, `roles, wide` or, with
-    /// slices, `split keys/8`.
+    /// Choice for a size in f16 without a mask on a GPU with this many SMs, and its number of blocks: `roles`, `roles, wide`
+    /// or, with slices, `split keys/8`.
     pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
         let step = self.step(ElementType::F16, size, processors);
         let kernel = step.kernel(ElementType::F16, size, processors);
