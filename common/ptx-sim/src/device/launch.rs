@@ -351,6 +351,7 @@ impl Kernel {
             started: device.started,
             account: Account::new(device.memory.ledger(), config.time_limit),
             loose: exec::LooseJoins::default(),
+            fresh: exec::Fresh::default(),
             launches: &device.launches,
         };
         let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };

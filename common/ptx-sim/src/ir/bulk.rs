@@ -5,7 +5,8 @@ use super::facts::Facts;
 use super::op::R;
 use crate::scalar::Mode;
 
-/// `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors; `st.async` and `red.async`, whose source is registers.
+/// `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors; `st.async` and `red.async`, whose source is registers;
+/// `clusterlaunchcontrol.try_cancel`, whose source is the launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Bulk {
     pub route: Route,
@@ -18,8 +19,8 @@ pub(crate) struct Bulk {
     pub barrier: Option<Address>,
     /// `.cta_group::2`: the mbarrier may be the other block's of a pair.
     pub pair: bool,
-    /// Row of the mask of blocks that get a copy to shared memory.
-    pub multicast: Option<R>,
+    /// The blocks that get a copy to shared memory, if several do.
+    pub multicast: Option<Multicast>,
     /// Operation that combines arriving elements with those in memory.
     pub reduction: Option<Reduction>,
 }
@@ -27,13 +28,24 @@ pub(crate) struct Bulk {
 impl Bulk {
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.read(self.shared.row()).read(self.other.row()).read(self.barrier.as_ref().and_then(Address::row));
-        facts.read(self.multicast);
+        if let Some(Multicast::Mask(row)) = self.multicast {
+            facts.read([row]);
+        }
         match &self.shape {
             BulkShape::Bytes(bytes) => facts.read([*bytes]),
             BulkShape::Words { rows, .. } => facts.read(rows.iter().copied()),
             BulkShape::Tensor { coordinates, offsets, .. } => facts.read(coordinates.iter().chain(offsets).copied()),
+            BulkShape::Response => facts,
         };
     }
+}
+
+/// Blocks of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Multicast {
+    /// Row of a mask of their ranks.
+    Mask(R),
+    All,
 }
 
 /// Source and destination spaces.
@@ -61,7 +73,13 @@ pub(crate) enum BulkShape {
         offsets: Vec<R>,
         mode: TensorMode,
     },
+    /// The answer to `clusterlaunchcontrol.try_cancel`: [`RESPONSE_BYTES`].
+    Response,
 }
+
+/// Bytes of the answer to `clusterlaunchcontrol.try_cancel`: `blockIdx` of the first block of the cluster that does not begin any more,
+/// and whether there is one, a word each. PTX leaves its form open.
+pub(crate) const RESPONSE_BYTES: u64 = 16;
 
 /// Part of a tensor that a copy takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

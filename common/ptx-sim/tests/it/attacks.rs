@@ -357,7 +357,7 @@ fn loading_is_limited() {
     let targets = labels.join(", ");
     let branches =
         format!(".visible .entry k() {{\n.reg .b32 %r<2>;\n$T: .branchtargets {targets};\n{branches}{marks} ret;\n}}");
-    let unknown = "clusterlaunchcontrol.wait %f1, %f2;\n".repeat(10_000);
+    let unknown = "vote.ballot.b32 %r1, %p1;\n".repeat(10_000);
     let kernels: String = (0..10_000).map(|at| format!(".entry k{at}() {{ call f; ret; }}\n")).collect();
     let unknown = format!(".func f() {{\n{unknown}ret;\n}}\n{kernels}");
     let zeros = "0,".repeat(100_000);

@@ -302,9 +302,8 @@ fn loading_stays_within_the_limits() {
     let instructions = "ret;".repeat(4_000_000);
     assert!(within("instructions", &format!(".entry k() {{ {instructions} }}")).is_some());
     within("numbers", &format!(".global .b8 x[] = {{ {} 0 }};", "0,".repeat(8_000_000)));
-    let unknown = "clusterlaunchcontrol.wait;".repeat(50_000);
-    let kernels: String =
-        (0..50_000).map(|at| format!(".entry k{at}() {{ call f; clusterlaunchcontrol.wait; }}\n")).collect();
+    let unknown = "shfl.down;".repeat(50_000);
+    let kernels: String = (0..50_000).map(|at| format!(".entry k{at}() {{ call f; shfl.down; }}\n")).collect();
     assert!(within("unknown instructions", &format!(".func f() {{ {unknown} }}\n{kernels}")).is_some());
     let long = "[1]".repeat(30_000);
     within("a long type", &format!(".entry k(.param .b8 x{long}) {{ ret; }}"));

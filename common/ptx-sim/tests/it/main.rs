@@ -6,6 +6,7 @@ mod asynchrony;
 mod attacks;
 mod block_scales;
 mod bulk;
+mod cancel;
 #[cfg(feature = "cli")]
 mod cli;
 mod clusters;

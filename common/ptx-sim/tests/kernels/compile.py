@@ -13,7 +13,8 @@ OPTIONS = ["--generate-line-info"]
 # What a file's instructions need; compute_75 is enough for the others.
 ARCHITECTURES = {"profile.cu": "compute_80", "sanitise.cu": "compute_80", "idioms.cu": "compute_90", "cooperative.cu": "compute_80",
                  "clusters.cu": "compute_90", "wgmma.cu": "compute_90a", "async.cu": "compute_90a",
-                 "pipeline.cu": "compute_90a", "wild.cu": "compute_90a", "tcgen05.cu": "compute_100a"}
+                 "pipeline.cu": "compute_90a", "wild.cu": "compute_90a", "tcgen05.cu": "compute_100a",
+                 "cancel.cu": "compute_100a"}
 
 
 def include_paths():

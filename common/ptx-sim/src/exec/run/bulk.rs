@@ -1,4 +1,4 @@
-//! `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors: a thread's request is checked at once, and
+//! `cp.async.bulk`, `cp.reduce.async.bulk`, their forms with tensors, and what completes like them: a thread's request is checked at once, and
 //! becomes a [`Transfer`], which is made later.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::mbarrier;
 use super::tensor::read_map;
 use super::transfers::read_block;
 use crate::exec::state::address::addresses;
-use crate::exec::state::cluster::{Owner, code_of_rank, offset_of};
+use crate::exec::state::cluster::{Owner, code_of_rank, offset_of, receivers};
 use crate::exec::state::copies::Source;
 use crate::exec::state::place::{Kind, Reach};
 use crate::exec::state::problem::Problem;
@@ -32,6 +32,7 @@ const BOX_ALIGN: u64 = 128;
 /// Source of the rules.
 const RULE: &str = "PTX ISA, \"cp.async.bulk\": both addresses and the size are multiples of 16";
 const WORDS_RULE: &str = "PTX ISA, \"st.async\": the address is a multiple of the size of what is stored";
+const CANCEL_RULE: &str = "PTX ISA, \"clusterlaunchcontrol.try_cancel\": a request after one whose failure has been seen is undefined behaviour";
 const TENSOR_RULE: &str =
     "PTX ISA, \"cp.async.bulk.tensor\": the address in shared memory is a multiple of 128, that of the map of 64";
 
@@ -87,6 +88,15 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
             let held: Vec<u8> = words.iter().flat_map(|row| word(row).into_iter().take((*bytes).into())).collect();
             let (count, reduction) = (held.len() as u64, element_reduction(bulk.reduction));
             (Far::Bytes(held), count, reduction, count)
+        }
+        BulkShape::Response => {
+            if context.block.transfers.refused {
+                let message = "another cluster is to be cancelled after the answer that none can be";
+                return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(CANCEL_RULE));
+            }
+            let first = context.launch.fresh.cancel(context.launch.all_clusters());
+            let first = first.map(|cluster| context.launch.block_index(context.launch.block_of_cluster(cluster, 0)).at);
+            (Far::Response(first), RESPONSE_BYTES, None, RESPONSE_BYTES)
         }
         BulkShape::Tensor { coordinates, offsets, mode } => {
             let coordinates: Vec<i32> = coordinates.iter().map(|row| rows.lane(*row, lane) as i32).collect();
@@ -157,13 +167,13 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     let own = context.block.rank;
     let of = live_rank(context, lane, barrier)?;
     let is_pair = of.unwrap_or(own) ^ 1 == owner.unwrap_or(own);
-    let targets = match bulk.multicast {
+    let targets = match &bulk.multicast {
         None if of != owner && !(bulk.pair && is_pair) => {
             let message = "bulk copy to one block of the cluster that completes on the mbarrier of another";
             return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).at(barrier));
         }
         None => vec![owner],
-        Some(row) => targets(context, lane, rows.lane(row, lane) & 0xffff)?,
+        Some(multicast) => targets(context, lane, receivers(context.launch, rows, multicast, lane))?,
     };
     for target in targets {
         // The source of a copy to another block is read at once: that is one of the orders that PTX allows.

@@ -357,8 +357,6 @@ impl<'q, 'l> Meter<'q, 'l> {
 
 /// Clusters that still have to run.
 struct Queue {
-    /// The next fresh one; changed under the lock of `begun`.
-    next: AtomicU64,
     total: u64,
     begun: Mutex<Begun>,
     /// Number of turns of clusters that changed memory, began or ended; and the one at which joins were last left.
@@ -387,24 +385,29 @@ struct Begun {
 }
 
 impl Queue {
+    /// The cluster before which fresh ones may begin.
+    fn end(&self) -> u64 {
+        self.total.min(self.faulty.load(Ordering::Relaxed))
+    }
+
     /// The next cluster to run: a fresh one, unless too many have begun.
     fn take(&self, launch: &Launch<'_>, spare: &mut Option<Cluster>) -> Option<Cluster> {
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
         let mut begun = lock(&self.begun);
-        if begun.waiting.len() < self.max_begun {
-            let number = self.next.load(Ordering::Relaxed);
-            if number < self.total.min(self.faulty.load(Ordering::Relaxed)) {
-                // A cluster's memory is taken once: those that follow it here use it again.
-                let room = || launch.account.take_quietly(Use::Blocks, cluster_bytes(launch)).then(Cluster::default);
-                if let Some(mut cluster) = spare.take().or_else(room) {
-                    self.next.store(number + 1, Ordering::Relaxed);
-                    drop(begun);
-                    cluster.reset(launch, number);
-                    return Some(cluster);
-                }
-                self.starved.store(true, Ordering::Relaxed);
+        if begun.waiting.len() < self.max_begun && launch.fresh.next() < self.end() {
+            // A cluster's memory is taken once: those that follow it here use it again.
+            let room = || launch.account.take_quietly(Use::Blocks, cluster_bytes(launch)).then(Cluster::default);
+            *spare = spare.take().or_else(room);
+            self.starved.fetch_or(spare.is_none(), Ordering::Relaxed);
+            if spare.is_some()
+                && let Some(number) = launch.fresh.take(self.end())
+                && let Some(mut cluster) = spare.take()
+            {
+                drop(begun);
+                cluster.reset(launch, number);
+                return Some(cluster);
             }
         }
         begun.waiting.pop_front()
@@ -420,12 +423,11 @@ impl Queue {
         monitor: &mut M,
     ) -> Result<(), (Cluster, Box<Fault>)> {
         let mut begun = lock(&self.begun);
-        let count = self.next.load(Ordering::Relaxed);
         let more = begun.waiting.len() + 1 < self.max_begun
-            && count < self.total.min(self.faulty.load(Ordering::Relaxed))
+            && launch.fresh.next() < self.end()
             && !self.starved.load(Ordering::Relaxed);
         if self.epoch.load(Ordering::SeqCst) == epoch {
-            match begun.ledger.stands_still(&mut cluster, epoch, count, more) {
+            match begun.ledger.stands_still(&mut cluster, epoch, launch.fresh.begun(), more) {
                 Next::Wait => {}
                 Next::Free => {
                     let now = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
@@ -433,7 +435,7 @@ impl Queue {
                     self.freed.store(now, Ordering::SeqCst);
                 }
                 Next::Stuck => {
-                    let notes = begun.ledger.absent(launch, count);
+                    let notes = begun.ledger.absent(launch);
                     if let Some(fault) = cluster.stuck(launch, monitor, notes) {
                         return Err((cluster, fault));
                     }
@@ -452,7 +454,7 @@ impl Queue {
 
     /// ", in block 5 of 8": how far a launch of several blocks came.
     fn progress(&self, launch: &Launch<'_>) -> String {
-        let (begun, all) = (self.next.load(Ordering::Relaxed) * u64::from(launch.cluster_blocks()), launch.blocks());
+        let (begun, all) = (launch.fresh.next() * u64::from(launch.cluster_blocks()), launch.blocks());
         if all == 1 { String::new() } else { format!(", in block {} of {}", grouped(begun), grouped(all)) }
     }
 }
@@ -480,7 +482,6 @@ pub(crate) fn run<M: Monitor>(
     let room = if launch.cooperative() { u64::MAX } else { MAX_BEGUN_BYTES / cluster_bytes(launch) };
     let max_begun = room.max(MIN_BEGUN).min(launch.max_begun()) as usize;
     let queue = Queue {
-        next: AtomicU64::new(0),
         total,
         begun: Mutex::default(),
         epoch: AtomicU64::new(0),
@@ -510,7 +511,7 @@ pub(crate) fn run<M: Monitor>(
         });
     }
     let mut fault = lock(&queue.fault).take().map(|(_, fault)| fault);
-    let unfinished = queue.starved.into_inner() && queue.next.into_inner() < total && !queue.stopped.into_inner();
+    let unfinished = queue.starved.into_inner() && launch.fresh.next() < total && !queue.stopped.into_inner();
     if fault.is_none() && unfinished {
         let _ = launch.account.take(Use::Blocks, cluster_bytes(launch)); // refused: it says why
         fault = launch.account.out_of_memory().map(|reached| launch.reached(reached));

@@ -97,8 +97,8 @@ impl Ledger {
         }
     }
 
-    /// Describes the blocks that do not come any more. `begun`: clusters that have.
-    pub(crate) fn absent(&self, launch: &Launch<'_>, begun: u64) -> Vec<String> {
+    /// Describes the blocks that do not come any more.
+    pub(crate) fn absent(&self, launch: &Launch<'_>) -> Vec<String> {
         let mut notes = Vec::new();
         let never = if launch.cooperative() { ": `grid.sync()` waits for them in vain" } else { "" };
         let per_cluster = u64::from(launch.cluster_blocks());
@@ -115,7 +115,7 @@ impl Ledger {
             few if few <= MAX_TOLD as u64 && per_cluster == 1 => notes.extend(self.exited.iter().map(named)),
             ended => notes.push(format!("{ended} of {total} blocks have exited{never}")),
         }
-        let fresh = total - begun * per_cluster;
+        let fresh = total - launch.fresh.next() * per_cluster;
         if fresh != 0 {
             notes.push(format!(
                 "{fresh} of {total} blocks have not begun: there is no room for them beside those that wait"

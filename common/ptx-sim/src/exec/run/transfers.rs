@@ -24,6 +24,13 @@ impl Transfer {
         match (&self.far, allocation) {
             (Far::Shared(from), _) => read_block(block, *from, &mut bytes),
             (Far::Bytes(held), _) => bytes.copy_from_slice(held),
+            (Far::Response(first), _) => {
+                block.transfers.refused |= first.is_none();
+                let [x, y, z] = first.unwrap_or([u32::MAX; 3]);
+                for (to, word) in bytes.chunks_exact_mut(4).zip([x, y, z, first.is_some().into()]) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+            }
             (Far::Linear(_, offset), Some(allocation)) => allocation.read(*offset, &mut bytes),
             (Far::Tile(_, offset, tile), _) => tile.visit(|dense, from, count| {
                 let part = &mut bytes[dense as usize..(dense + count) as usize];

@@ -5,6 +5,7 @@
 
 use super::block::Block;
 use super::launch::Launch;
+use super::rows::Rows;
 use crate::ir::*;
 
 /// Blocks that run together.
@@ -148,5 +149,13 @@ pub(crate) fn rank_of(block: &Block, address: u64) -> u32 {
     match code_of(address) {
         code if code == block.own_code => block.rank,
         code => rank_of_code(block, code),
+    }
+}
+
+/// Mask of the ranks that get a multicast copy of one lane.
+pub(crate) fn receivers(launch: &Launch<'_>, rows: Rows, multicast: &Multicast, lane: usize) -> u32 {
+    match multicast {
+        Multicast::Mask(row) => rows.lane(*row, lane) & 0xffff,
+        Multicast::All => (1 << launch.cluster_blocks()) - 1,
     }
 }

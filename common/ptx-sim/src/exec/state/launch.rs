@@ -72,8 +72,41 @@ pub(crate) struct Launch<'a> {
     /// Account of the host memory that the launch takes.
     pub account: Account<'a>,
     pub loose: LooseJoins,
+    pub fresh: Fresh,
     /// Launches of the device, of which host threads may make several at a time.
     pub launches: &'a Launches,
+}
+
+/// Clusters of a launch that have not begun, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Fresh {
+    next: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+impl Fresh {
+    /// The first cluster that has not begun or been cancelled, counted from 0.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// Clusters that have begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.next() - self.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Takes the next cluster of those below `end`, which begins.
+    pub(crate) fn take(&self, end: u64) -> Option<u64> {
+        let next = |number: u64| (number < end).then_some(number + 1);
+        self.next.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok()
+    }
+
+    /// Takes the next cluster of those below `end`, which does not begin any more.
+    pub(crate) fn cancel(&self, end: u64) -> Option<u64> {
+        let number = self.take(end)?;
+        self.cancelled.fetch_add(1, Ordering::SeqCst);
+        Some(number)
+    }
 }
 
 /// Launches of a device.

@@ -7,6 +7,7 @@ use super::clock::SharedClock;
 use super::handover::{Acquired, Fences, Handover};
 use super::launch::{At, Launch};
 use super::lines::{LINE, Line, Run, WORDS};
+use super::transfers::Issuer;
 use crate::ir::RESERVED_NAME;
 use crate::limits::{Account, Use};
 use crate::memory::{Stored, UndefinedBits};
@@ -491,12 +492,21 @@ impl BlockShadow {
 
     /// Records that lanes of another block of the cluster access this one's shared memory.
     pub(crate) fn reached_by(&mut self, other: &Self, at: At<'_>, mask: u32, now: u32) {
-        let warps = u64::from(other.threads).div_ceil(32);
-        let warp = u64::from(other.number()) * warps + u64::from(at.warp);
-        let key = (warp as u32, at.pc as u32);
+        let key = self.reach(other.number().into(), at.warp, at.pc);
         if self.reached.len() < MAX_REACHED || self.reached.contains_key(&key) {
             self.reached.insert(key, (now, mask.trailing_zeros().min(31)));
         }
+    }
+
+    /// Records that a copy which a thread of another block asked for is there: it was asked for before this block's end.
+    pub(crate) fn received(&mut self, by: &Issuer) {
+        self.reached.remove(&self.reach(by.number, by.warp, by.pc));
+    }
+
+    /// The key in `reached` of an instruction of a warp, by its block's number.
+    fn reach(&self, block: u64, warp: u32, pc: usize) -> (u32, u32) {
+        let warps = u64::from(self.threads).div_ceil(32);
+        ((block * warps + u64::from(warp)) as u32, pc as u32)
     }
 
     /// Thread as written in records: its number in the launch + 1.

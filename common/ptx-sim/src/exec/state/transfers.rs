@@ -88,6 +88,8 @@ pub(crate) enum Far {
     Shared(u64),
     /// Bytes read from the shared memory of another block of the cluster.
     Bytes(Vec<u8>),
+    /// The first block of a cluster that was cancelled; `None`: none could be.
+    Response(Option<[u32; 3]>),
 }
 
 /// Completion mechanism of a transfer.
@@ -131,7 +133,7 @@ impl Transfer {
                     action(dense, offset + from, bytes);
                 }
             }),
-            Far::Shared(_) | Far::Bytes(_) => {}
+            Far::Shared(_) | Far::Bytes(_) | Far::Response(_) => {}
         }
     }
 
@@ -142,7 +144,7 @@ impl Transfer {
                 Source::Buffer(index) => launch.memory.get(*index).map(|found| &**found),
                 Source::Block(block) => Some(block),
             },
-            Far::Shared(_) | Far::Bytes(_) => None,
+            Far::Shared(_) | Far::Bytes(_) | Far::Response(_) => None,
         }
     }
 }
@@ -157,6 +159,8 @@ pub(crate) struct Transfers {
     pub(crate) timed: bool,
     /// Whether some complete on the mbarrier of another block.
     pub(crate) tells_others: bool,
+    /// Whether the block has been told that no cluster can be cancelled.
+    pub(crate) refused: bool,
 }
 
 impl Transfers {
@@ -179,7 +183,7 @@ impl Transfers {
         let tile = match &transfer.far {
             Far::Tile(..) => size_of::<Tile>(),
             Far::Bytes(held) => held.capacity(),
-            Far::Linear(..) | Far::Shared(_) => 0,
+            Far::Linear(..) | Far::Shared(_) | Far::Response(_) => 0,
         };
         let runs = transfer.undefined.iter().map(|run| run.bits.capacity());
         let undefined = transfer.undefined.capacity() * size_of::<UndefinedRun>() + runs.sum::<usize>();

@@ -3,7 +3,7 @@
 use super::touches::{allocation, bulk_ends};
 use crate::exec::state::address::addresses;
 use crate::exec::state::block::Block;
-use crate::exec::state::cluster::{Owner, code_of, offset_of};
+use crate::exec::state::cluster::{Owner, code_of, offset_of, receivers};
 use crate::exec::state::mbarrier::phase_at;
 use crate::exec::state::scene::Scene;
 use crate::ir::*;
@@ -52,9 +52,11 @@ fn of_bulk(scene: &Scene<'_, '_>, bulk: &Bulk) -> Vec<(u32, AsyncEvent)> {
     };
     let barriers = addresses(scene.rows, scene.frame_local, barrier);
     let of_lane = |lane: usize| {
-        let mbarrier = match bulk.multicast {
+        let mbarrier = match &bulk.multicast {
             // Each block that gets the copy has its own mbarrier there.
-            Some(row) if scene.rows.lane(row, lane) >> scene.block.rank & 1 == 1 => offset_of(barriers[lane]),
+            Some(multicast) if receivers(scene.launch, scene.rows, multicast, lane) >> scene.block.rank & 1 == 1 => {
+                offset_of(barriers[lane])
+            }
             Some(_) => return None,
             None => own(scene.block, barriers[lane])?,
         };

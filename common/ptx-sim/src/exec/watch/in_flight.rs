@@ -461,7 +461,7 @@ impl Sanitiser {
         self.tick();
         match transfer.far {
             _ if transfer.held.is_some() => {}
-            Far::Bytes(_) => {} // read when it was asked for
+            Far::Bytes(_) | Far::Response(_) => {} // read when it was asked for
             Far::Shared(from) => transfer.undefined = self.undefined_source(launch, block, transfer, Some(from)),
             _ if matches!(transfer.completes, Completes::Barrier { .. }) => {
                 transfer.undefined = self.undefined_source(launch, block, transfer, None);
@@ -473,6 +473,9 @@ impl Sanitiser {
         let (warp, lane) = if here { (transfer.by.warp, transfer.by.lane) } else { (0, 0) };
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(self.now);
+        if !here {
+            shadow.received(&transfer.by);
+        }
         let record =
             |flags: u32| [shadow.thread(warp, lane), self.now, (transfer.by.pc as u32) << FLAGS | ASYNC | flags];
         let (written, read) = (record(WRITE), record(READ));

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::touches::{BulkEnds, bulk_ends};
 use crate::exec::state::address::{addresses, space_of};
-use crate::exec::state::cluster::code_of;
+use crate::exec::state::cluster::{code_of, receivers};
 use crate::exec::state::launch::Launch;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::texels::{accesses_of, reads_of};
@@ -230,7 +230,7 @@ impl Profiler {
     fn bulk(&mut self, scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) {
         // Without ends it is a fault to come.
         let Some(BulkEnds { bytes, runs, .. }) = bulk_ends(scene, bulk, lane) else { return };
-        if let BulkShape::Words { .. } = bulk.shape {
+        if let BulkShape::Words { .. } | BulkShape::Response = bulk.shape {
             self.counters[scene.pc].bulk_shared_bytes += bytes;
             return;
         }
@@ -249,8 +249,8 @@ impl Profiler {
                 counters.bulk_load_requests += 1;
                 counters.bulk_load_bytes += bytes;
                 counters.bulk_load_sectors += touched;
-                let receivers = match bulk.multicast {
-                    Some(row) => u64::from((scene.rows.lane(row, lane) & 0xffff).count_ones()),
+                let receivers = match &bulk.multicast {
+                    Some(multicast) => receivers(scene.launch, scene.rows, multicast, lane).count_ones().into(),
                     None => 1,
                 };
                 counters.bulk_multicast_requests += u64::from(bulk.multicast.is_some());

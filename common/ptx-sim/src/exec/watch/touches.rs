@@ -134,6 +134,7 @@ pub(crate) fn bulk_ends(scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) -> Opti
         BulkShape::Words { rows, bytes, .. } => {
             BulkEnds { other, bytes: rows.len() as u64 * u64::from(*bytes), tile: None, runs: Vec::new() }
         }
+        BulkShape::Response => BulkEnds { other, bytes: RESPONSE_BYTES, tile: None, runs: Vec::new() },
         BulkShape::Tensor { coordinates, offsets, mode } => {
             let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
             let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();

@@ -79,7 +79,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let mask = if multicast {
             let Some((mask, before)) = rest.split_last() else { return invalid("the mask of blocks is missing") };
             rest = before;
-            Some(self.src(mask, Scalar::B16)?)
+            Some(Multicast::Mask(self.src(mask, Scalar::B16)?))
         } else {
             None
         };

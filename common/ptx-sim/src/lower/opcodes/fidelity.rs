@@ -147,6 +147,7 @@ const FIDELITY: &[FidelityRule] = &[
     rule("bar barrier", "", Exact, "barrier cluster_blocks"),
     rule("fence membar", "", Exact, "fences"),
     rule("mbarrier", "", Exact, "mbarrier mbarrier_sm90"),
+    rule("clusterlaunchcontrol", "", Manual, "PTX ISA, \"clusterlaunchcontrol.try_cancel\": which clusters are left is the scheduler's choice"),
     rule("elect", "", Exact, "elect"),
     rule("match vote", "", Exact, "vote_match"),
     rule("redux", "", Exact, "redux redux_float"),

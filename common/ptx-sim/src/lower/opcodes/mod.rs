@@ -105,6 +105,7 @@ mnemonics! {
     // Threads together
     "activemask" => self.activemask(m, ops),
     "bar" | "barrier" => self.barrier(name, m, ops),
+    "clusterlaunchcontrol" => self.cluster_launch_control(m, ops),
     "elect" => self.elect(m, ops),
     "fence" | "membar" => self.fence(m),
     "match" => self.match_lanes(m, ops),
@@ -135,7 +136,7 @@ mnemonics! {
 }
 
 /// Mnemonics of PTX 9.0 that run in no form.
-const REFUSED: &[&str] = &["clusterlaunchcontrol", "multimem"];
+const REFUSED: &[&str] = &["multimem"];
 
 /// Whether an opcode's mnemonic is known, in at least one form.
 pub(crate) fn knows(opcode: &str) -> bool {
