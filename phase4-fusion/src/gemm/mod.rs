@@ -20,6 +20,7 @@
 //! | `step12_tuned` | `gemm_12_tuned.cu` | the tile that fits the size; tf32, 8-bit floats and integers |
 //! | `step13_slices` | `gemm_13_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
 //! | `step14_tensor_memory` | `gemm_14_tensor_memory.cu` | Blackwell, on the simulator: one thread multiplies, sums in tensor memory |
+//! | `step15_pairs` | `gemm_15_pairs.cu` | the same: two blocks multiply as one, and take the place of others |
 //!
 //! [`Tuned`] chooses among them by type and size of the product.
 
@@ -55,6 +56,7 @@ mod step11_clusters;
 mod step12_tuned;
 mod step13_slices;
 mod step14_tensor_memory;
+mod step15_pairs;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -77,7 +79,7 @@ pub static LADDER: &[Step] = &[
 pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8, step13_slices::TF32];
 
 /// Steps for Blackwell, which no record has: they run on the simulator, by the manual.
-pub static BLACKWELL: &[Step] = &[step14_tensor_memory::STEP];
+pub static BLACKWELL: &[Step] = &[step14_tensor_memory::STEP, step15_pairs::STEP];
 
 /// Maximum of M, N and K: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
@@ -442,7 +444,7 @@ impl Gemm {
             Tiles::One(geometry, kernels, along_k) => Some(Plan {
                 kernel: kernels.get((precision, layout))?,
                 geometry: *geometry,
-                blocks: geometry.tiles(size.m, size.n)?,
+                blocks: geometry.grid(&size.work(precision), usize::MAX)?,
                 maps: along_k.map_or(Maps::None, Maps::Inputs),
             }),
             Tiles::Chosen(tiles) => {

@@ -52,7 +52,7 @@ fn takes(step: u32, [m, n, k]: Size, layout: Layout) -> bool {
         1 => [m, n, k].iter().all(|size| size.is_multiple_of(16)),
         2 => true,
         3..=7 => rows,
-        8..=9 | 14 => rows && k > 0,
+        8..=9 | 14..=15 => rows && k > 0,
         10..=12 => rows && k > 0 && n.is_multiple_of(8),
         // A step of 64 for each of four slices.
         _ => rows && k > 192 && n.is_multiple_of(8),
@@ -293,7 +293,7 @@ device_test! {
 
     /// Blocks of a grid that stays, with more tiles than there are blocks: ragged, and whole.
     fn every_persistent_step_is_right_with_several_tiles_per_block(device) {
-        for step in LADDER.iter().filter(|step| matches!(step.method, Tiling::Persistent)) {
+        for step in steps().filter(|step| matches!(step.method, Tiling::Persistent) || step.name == "pairs") {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for (at, size) in [[1040, 264, 72], [256, 512, 64]].into_iter().enumerate() {
                 for (precision, layout) in [(Precision::F16, Layout::Transposed), (Precision::Bf16, Layout::RowMajor)] {
@@ -372,7 +372,7 @@ const IN_FLIGHT: Option<&[FaultKind]> =
 const RELEASED_EARLY: Option<&[FaultKind]> =
     Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace, FaultKind::Deadlock]);
 
-const PLANTED: [Planted; 36] = [
+const PLANTED: &[Planted] = &[
     // B's fragment is not where its step along K is.
     (1, "b + (size_t)column * k + i,", "b + (size_t)column * k,", None),
     // Warps beyond the last column.
@@ -465,6 +465,30 @@ const PLANTED: [Planted; 36] = [
     (14, "        give_columns_back(d, BN);\n", "", Some(&[FaultKind::Leak])),
     // Half of the columns.
     (14, "take_columns(shared + PLACE, BN);", "take_columns(shared + PLACE, BN / 2);", Some(&[FaultKind::OutOfBounds])),
+    // Both blocks bring the same half of B.
+    (15, "tile % across * BN + rank * PART;", "tile % across * BN;", None),
+    // The tiles of one block only are waited for.
+    (15, "CLUSTER * STAGE_BYTES);", "STAGE_BYTES);", Some(&[FaultKind::CopyInFlight])),
+    // A product of 128 rows by two blocks.
+    (15, "LAYOUT, CLUSTER * BM, BN>", "LAYOUT, BM, BN>", None),
+    // The next answer comes while others still read this place.
+    (
+        15,
+        "                barrier_wait(place(TAKEN, round), round / 2 % 2 ^ 1);  // at once the first two times\n",
+        "",
+        Some(&[FaultKind::CopyInFlight]),
+    ),
+    // The multiplying thread does not say that it has read the answer.
+    (15, "(STORING + 1) + 1;", "(STORING + 1) + 2;", Some(&[FaultKind::Deadlock])),
+    // The tile of the wrong round.
+    (15, "return block < 0 ? -1 : block / CLUSTER;", "return block < 0 ? -1 : block / CLUSTER + 1;", None),
+    // A block leaves while the other may still arrive at its barriers.
+    (
+        15,
+        "    cluster_sync();  // both blocks have loaded their sums, and neither leaves while the other may arrive at its barriers\n",
+        "",
+        Some(&[FaultKind::BlockExit]),
+    ),
 ];
 
 #[test]
