@@ -471,6 +471,8 @@ const PLANTED: &[Planted] = &[
     (15, "CLUSTER * STAGE_BYTES);", "STAGE_BYTES);", Some(&[FaultKind::CopyInFlight])),
     // A product of 128 rows by two blocks.
     (15, "LAYOUT, CLUSTER * BM, BN>", "LAYOUT, BM, BN>", None),
+    // Sums go where others are still stored from.
+    (15, "            barrier_wait(place(STORED, round), round / 2 % 2 ^ 1);\n", "", Some(&[FaultKind::TmemInFlight])),
     // The next answer comes while others still read this place.
     (
         15,

@@ -193,7 +193,7 @@ fn check_access<M: Monitor>(
         let at = context.at();
         if let Some(sanitiser) = context.monitor.sanitiser() {
             let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
-            sanitiser.tmem_accessed(at, context.block, (context.warp.number, group), &cells, kind);
+            sanitiser.tmem_accessed(at, [&*context.block; 2], (context.warp.number, group), &cells, kind);
         }
     }
     Ok(cell)
@@ -418,7 +418,10 @@ fn check_work<M: Monitor>(context: &mut Context<'_, '_, M>, work: &TensorWork, l
         _ => false,
     };
     for (what, cells, kind) in work.uses() {
-        sanitiser.tmem_accessed(at, block, (warp.number, 1 << lane), &cells, kind);
+        for rank in work.ranks() {
+            let owner = if *rank == block.rank { &**block } else { &block.peers[*rank as usize] };
+            sanitiser.tmem_accessed(at, [block, owner], (warp.number, 1 << lane), &cells, kind);
+        }
         let will_write =
             |other: &TensorWork| other.uses().iter().any(|(_, of, kind)| kind.writes() && of.meets(&cells));
         if !is_read(kind) || block.work_under_way().any(|(_, other)| will_write(other)) {
@@ -516,7 +519,7 @@ fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, 
     if let Some(sanitiser) = monitor.sanitiser() {
         for rank in task.work.ranks() {
             let owner = launch.block_of_cluster(block.cluster, *rank);
-            sanitiser.tmem_done(owner, task.by, &task.work);
+            sanitiser.tmem_done(launch, owner, task.by, &task.work);
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::exec::state::handover::Handover;
 use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::problem::{Earlier, Problem};
 use crate::exec::state::scene::Scene;
+use crate::exec::state::shadow::{READ, Record, WRITE};
 use crate::exec::state::tensor_memory::{Cells, TensorWork, TmemUse};
 use crate::exec::state::transfers::Issuer;
 use crate::fault::FaultKind;
@@ -23,6 +24,9 @@ const ACCESS_WAIT: &str = "PTX ISA, \"tcgen05.wait\": registers of a tcgen05.ld,
 const FENCES: &str = "PTX ISA, \"tcgen05.fence\": between threads, `before_thread_sync` follows the work and its wait, and `after_thread_sync` comes \
                       before what depends on it";
 
+const HANDOVER: &str =
+    "tensor memory is as other memory between warps: something has to tell one that the other is done with it";
+
 /// Accesses of a block's tensor memory that are remembered.
 const REMEMBERED: usize = 256;
 
@@ -30,8 +34,11 @@ const REMEMBERED: usize = 256;
 #[derive(Debug)]
 struct Access {
     cells: Cells,
-    warp: u32,
+    /// The block and the warp.
+    by: (u64, u32),
     pc: usize,
+    /// The thread, and the moment of the access or of the product's end.
+    record: Record,
     kind: TmemUse,
     /// Whether the warp has waited for it.
     waited: bool,
@@ -99,6 +106,7 @@ impl TmemChecks {
     fn follow(&mut self, scene: &Scene<'_, '_>) -> Option<Box<Problem>> {
         let op = &scene.launch.program.code[scene.pc].op;
         let warp = scene.warp.number;
+        let by = (scene.block.number, warp);
         let tmem = self.blocks.entry(scene.block.number).or_default();
         if let Some(barrier) = tmem.meeting.remove(&warp) {
             // Others may have gone on from a barrier before; a product may have happened while it was waited for.
@@ -139,13 +147,13 @@ impl TmemChecks {
             }
             Op::TmemFence { after: false } => {
                 let now = tmem.tick();
-                let own = |access: &&mut Access| access.warp == warp && access.waited && access.handed.is_none();
+                let own = |access: &&mut Access| access.by == by && access.waited && access.handed.is_none();
                 tmem.accesses.iter_mut().filter(own).for_each(|access| access.handed = Some(now));
                 return None;
             }
             Op::Together(together) if let TogetherOp::TmemWait { stores } = &together.op => {
                 let kind = if *stores { TmemUse::Store } else { TmemUse::Load };
-                let own = |access: &&mut Access| access.warp == warp && access.kind == kind;
+                let own = |access: &&mut Access| access.by == by && access.kind == kind;
                 tmem.accesses.iter_mut().filter(own).for_each(|access| access.waited = true);
                 if !stores {
                     tmem.registers.remove(&warp);
@@ -198,15 +206,22 @@ impl Sanitiser {
         pending.extend(rows.iter().map(|row| (frame, *row, pc)));
     }
 
-    /// Checks an access of a block's tensor memory by a warp, and remembers it.
-    pub(crate) fn tmem_accessed(&mut self, at: At<'_>, block: &Block, by: (u32, u32), cells: &Cells, kind: TmemUse) {
-        let (warp, lanes) = by;
+    /// Checks an access of a warp of `block` to the tensor memory of `owner`, itself or the other block of its pair, and remembers it.
+    pub(crate) fn tmem_accessed(
+        &mut self,
+        at: At<'_>,
+        [block, owner]: [&Block; 2],
+        (warp, lanes): (u32, u32),
+        cells: &Cells,
+        kind: TmemUse,
+    ) {
         let launch = at.launch;
-        let own = block.number;
+        let by = (block.number, warp);
+        let lane = lanes.trailing_zeros().min(31) as usize;
         let mut found = None;
         let is_access = kind.is_access();
         // Work of one thread happens in its order; others' do where an mbarrier tells of them.
-        let other_work = block.work_under_way().find_map(|(by, work)| {
+        let other_work = owner.work_under_way().find_map(|(by, work)| {
             let meets = |other: &TmemUse, of: &Cells| {
                 of.meets(cells)
                     && match is_access {
@@ -223,27 +238,37 @@ impl Sanitiser {
             problem.other = Some(Earlier { what: other, thread: launch.first_thread(by.number, by.warp), pc: by.pc });
             found = Some(problem);
         }
-        let tmem = self.tmem.blocks.entry(own).or_default();
+        self.tick();
+        let tmem = self.tmem.blocks.entry(owner.number).or_default();
         tmem.tick();
-        let [met, fenced] = [&tmem.met, &tmem.fenced].map(|moments| moments.get(&warp).copied().unwrap_or(0));
-        let strict = self.strict;
+        let fenced = tmem.fenced.get(&warp).copied().unwrap_or(0);
+        let accesses = std::mem::take(&mut tmem.accesses);
+        let knows = |access: &Access| {
+            let [first, moment, flags] = access.record;
+            // The lanes of a warp load and store together.
+            let lanes = if access.kind.is_access() { 32 } else { 1 };
+            let known = |other: u32| {
+                let shadow = block.shadow.as_ref();
+                shadow.is_none_or(|shadow| self.happens_before(shadow, [first + other, moment, flags], warp, lane))
+            };
+            (0..lanes).any(known)
+        };
         let conflict = |access: &Access| {
             if !(access.kind.writes() || kind.writes()) || !access.cells.meets(cells) {
                 return None;
             }
-            let by_product = !access.kind.is_access();
-            let (fault, message, rule) = if !access.waited && (access.warp, access.kind) != (warp, kind) {
+            let (fault, message, rule) = if !access.waited && (access.by, access.kind) != (by, kind) {
                 let message =
                     format!("{} of tensor memory before the wait for a {} of it", kind.name(), access.kind.name());
                 (FaultKind::TmemInFlight, message, ACCESS_WAIT)
-            } else if is_access && access.warp != warp && by_product && access.handed > Some(met) {
+            } else if access.by != by && !knows(access) {
                 let message = format!(
                     "{} of tensor memory that a {} has, which this warp has not waited for",
                     kind.name(),
                     access.kind.name()
                 );
-                (FaultKind::TmemInFlight, message, PRODUCT_WAIT)
-            } else if strict && access.warp != warp && access.handed.is_none_or(|handed| handed > fenced) {
+                (FaultKind::TmemInFlight, message, if access.kind.is_access() { HANDOVER } else { PRODUCT_WAIT })
+            } else if self.strict && access.by != by && access.handed.is_none_or(|handed| handed > fenced) {
                 let missing = if access.handed.is_none() { "before_thread_sync" } else { "after_thread_sync" };
                 let message = format!(
                     "{} of tensor memory that another warp has used, without tcgen05.fence::{missing} between them",
@@ -254,15 +279,18 @@ impl Sanitiser {
                 return None;
             };
             let mut problem = *Problem::new(fault, lanes, message).note(rule);
-            let thread = launch.first_thread(own, access.warp);
+            let thread = launch.first_thread(access.by.0, access.by.1);
             problem.other = Some(Earlier { what: access.kind.name(), thread, pc: access.pc });
             Some(problem)
         };
-        let found = found.or_else(|| tmem.accesses.iter().rev().find_map(conflict));
+        let found = found.or_else(|| accesses.iter().rev().find_map(conflict));
+        let record = [thread_of(launch, by, lane), self.now, if kind.writes() { WRITE } else { READ }];
+        let tmem = self.tmem.blocks.entry(owner.number).or_default();
+        tmem.accesses = accesses;
         // A product is remembered when it is done.
         if is_access {
             let handed = None;
-            tmem.remember(Access { cells: *cells, warp, pc: at.pc, kind, waited: false, handed });
+            tmem.remember(Access { cells: *cells, by, pc: at.pc, record, kind, waited: false, handed });
         }
         if let Some(problem) = found {
             self.report(at, problem);
@@ -270,7 +298,13 @@ impl Sanitiser {
     }
 
     /// Notes that a product or a copy is done in a block's tensor memory.
-    pub(crate) fn tmem_done(&mut self, block: u64, by: Issuer, work: &TensorWork) {
+    pub(crate) fn tmem_done(&mut self, launch: &Launch<'_>, block: u64, by: Issuer, work: &TensorWork) {
+        self.tick();
+        // As in [`Self::tmem_arrives`].
+        let record = match by.number == block {
+            true => [thread_of(launch, (block, by.warp), by.lane), self.now, 0],
+            false => [thread_of(launch, (block, 0), 0), self.now, 0],
+        };
         let tmem = self.tmem.blocks.entry(block).or_default();
         let handed = Some(tmem.tick());
         for (_, cells, kind) in work.uses() {
@@ -278,7 +312,7 @@ impl Sanitiser {
             if kind.writes() {
                 tmem.accesses.retain(|access| access.kind != kind || access.cells != cells);
             }
-            tmem.remember(Access { cells, warp: by.warp, pc: by.pc, kind, waited: true, handed });
+            tmem.remember(Access { cells, by: (by.number, by.warp), pc: by.pc, record, kind, waited: true, handed });
         }
     }
 
@@ -309,4 +343,9 @@ impl Sanitiser {
             self.report(At { launch, block: block.index, warp: *warp, pc: *pc }, *problem);
         }
     }
+}
+
+/// A thread as records have it, by its block's number, its warp and its lane.
+fn thread_of(launch: &Launch<'_>, (block, warp): (u64, u32), lane: usize) -> u32 {
+    launch.first_thread(block, warp) as u32 + lane as u32 + 1
 }
