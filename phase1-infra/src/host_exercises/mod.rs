@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 pub mod benchmark;
 pub mod graph;
+pub mod occupancy;
 pub mod overlap;
 
 /// Opinion of a judge.

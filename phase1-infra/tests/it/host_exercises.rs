@@ -5,6 +5,7 @@ use common::prelude::*;
 use phase1_infra::host_exercises::Verdict;
 use phase1_infra::host_exercises::benchmark::{self, INPUTS, PretendGpu};
 use phase1_infra::host_exercises::graph::{self, Kernels, Memory};
+use phase1_infra::host_exercises::occupancy;
 use phase1_infra::host_exercises::overlap::{self, Chunk, ROUNDS};
 use phase1_infra::step04_vector_add::vector_add;
 use phase1_infra::step07_streams::iterate;
@@ -263,4 +264,36 @@ fn benchmarks_have_to_avoid_each_mistake() {
         gpu.elapsed_us(start, end)
     });
     wrong(too_early, "before the GPU had reached them");
+}
+
+// ANCHOR: occupancy
+fn blocks_per_sm(threads: u32, registers: u32, shared: u32) -> u32 {
+    let warps = threads.div_ceil(32);
+    let of_warp = (32 * registers).next_multiple_of(256);
+    let by_registers = 16_384 / of_warp * 4 / warps;
+    let by_shared = 228 * 1024 / (shared + 1024);
+    (64 / warps).min(32).min(by_registers).min(by_shared)
+}
+// ANCHOR_END: occupancy
+
+#[test]
+fn occupancy_takes_every_limit_and_its_rounding() {
+    assert_eq!(occupancy::judge(blocks_per_sm).unwrap().missing, None);
+    let skeleton = occupancy::judge(|threads, _, _| 64 / threads.div_ceil(32)).unwrap();
+    assert_eq!(skeleton.to_string(), include_str!("host_exercises/occupancy.txt"));
+
+    // Each way leaves one thing out.
+    let with = |unit: u32, partitions: u32, reserved: u32| {
+        occupancy::judge(|threads, registers, shared| {
+            let warps = threads.div_ceil(32);
+            let of_warp = (32 * registers).next_multiple_of(unit);
+            let by_registers = 65_536 / partitions / of_warp * partitions / warps;
+            (64 / warps).min(32).min(by_registers).min((228 * 1024_u32).checked_div(shared + reserved).unwrap_or(32))
+        })
+        .unwrap()
+    };
+    assert_eq!(with(256, 4, 1024).missing, None);
+    wrong(with(32, 4, 1024), "units of 256");
+    wrong(with(256, 1, 1024), "four partitions");
+    wrong(with(256, 4, 0), "1 KiB of shared memory");
 }
