@@ -61,9 +61,10 @@ fn each_block_is_done_once_by_whoever_does_it() {
             }
         }
     }
-    // One block alone is cancelled by none; of many, most are.
-    assert!(began.iter().step_by(3).all(|&count| count == 1), "{began:?}");
-    assert!(began.iter().all(|&count| (1..=40).contains(&count)), "{began:?}");
+    // The first two begin in any case; with one worker no other does.
+    let (one, several) = began.split_at(began.len() / 2);
+    assert!(one.chunks(3).all(|of_grids| of_grids == [1, 2, 2]), "{one:?}");
+    assert!(several.iter().all(|&count| (1..=37).contains(&count)), "{several:?}");
 }
 
 /// The finding in a mistaken kernel of seven blocks on one worker.

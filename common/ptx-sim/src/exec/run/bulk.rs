@@ -94,7 +94,7 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 let message = "another cluster is to be cancelled after the answer that none can be";
                 return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(CANCEL_RULE));
             }
-            let first = context.launch.fresh.cancel(context.launch.all_clusters());
+            let first = context.launch.fresh.cancel();
             let first = first.map(|cluster| context.launch.block_index(context.launch.block_of_cluster(cluster, 0)).at);
             (Far::Response(first), RESPONSE_BYTES, None, RESPONSE_BYTES)
         }

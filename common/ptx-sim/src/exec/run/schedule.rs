@@ -357,7 +357,6 @@ impl<'q, 'l> Meter<'q, 'l> {
 
 /// Clusters that still have to run.
 struct Queue {
-    total: u64,
     begun: Mutex<Begun>,
     /// Number of turns of clusters that changed memory, began or ended; and the one at which joins were last left.
     epoch: AtomicU64,
@@ -385,9 +384,10 @@ struct Begun {
 }
 
 impl Queue {
-    /// The cluster before which fresh ones may begin.
-    fn end(&self) -> u64 {
-        self.total.min(self.faulty.load(Ordering::Relaxed))
+    /// Whether another cluster may begin.
+    fn has_fresh(&self, launch: &Launch<'_>) -> bool {
+        let fresh = launch.fresh.get();
+        fresh.start < fresh.end.min(self.faulty.load(Ordering::Relaxed))
     }
 
     /// The next cluster to run: a fresh one, unless too many have begun.
@@ -396,13 +396,13 @@ impl Queue {
             return None;
         }
         let mut begun = lock(&self.begun);
-        if begun.waiting.len() < self.max_begun && launch.fresh.next() < self.end() {
+        if begun.waiting.len() < self.max_begun && self.has_fresh(launch) {
             // A cluster's memory is taken once: those that follow it here use it again.
             let room = || launch.account.take_quietly(Use::Blocks, cluster_bytes(launch)).then(Cluster::default);
             *spare = spare.take().or_else(room);
             self.starved.fetch_or(spare.is_none(), Ordering::Relaxed);
             if spare.is_some()
-                && let Some(number) = launch.fresh.take(self.end())
+                && let Some(number) = launch.fresh.take(self.faulty.load(Ordering::Relaxed))
                 && let Some(mut cluster) = spare.take()
             {
                 drop(begun);
@@ -424,10 +424,10 @@ impl Queue {
     ) -> Result<(), (Cluster, Box<Fault>)> {
         let mut begun = lock(&self.begun);
         let more = begun.waiting.len() + 1 < self.max_begun
-            && launch.fresh.next() < self.end()
+            && self.has_fresh(launch)
             && !self.starved.load(Ordering::Relaxed);
         if self.epoch.load(Ordering::SeqCst) == epoch {
-            match begun.ledger.stands_still(&mut cluster, epoch, launch.fresh.begun(), more) {
+            match begun.ledger.stands_still(&mut cluster, epoch, launch.fresh.get().start, more) {
                 Next::Wait => {}
                 Next::Free => {
                     let now = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
@@ -454,7 +454,7 @@ impl Queue {
 
     /// ", in block 5 of 8": how far a launch of several blocks came.
     fn progress(&self, launch: &Launch<'_>) -> String {
-        let (begun, all) = (launch.fresh.next() * u64::from(launch.cluster_blocks()), launch.blocks());
+        let (begun, all) = (launch.fresh.get().start * u64::from(launch.cluster_blocks()), launch.blocks());
         if all == 1 { String::new() } else { format!(", in block {} of {}", grouped(begun), grouped(all)) }
     }
 }
@@ -481,8 +481,8 @@ pub(crate) fn run<M: Monitor>(
     let total = launch.all_clusters();
     let room = if launch.cooperative() { u64::MAX } else { MAX_BEGUN_BYTES / cluster_bytes(launch) };
     let max_begun = room.max(MIN_BEGUN).min(launch.max_begun()) as usize;
+    launch.fresh.fill(total);
     let queue = Queue {
-        total,
         begun: Mutex::default(),
         epoch: AtomicU64::new(0),
         freed: AtomicU64::new(0),
@@ -511,7 +511,7 @@ pub(crate) fn run<M: Monitor>(
         });
     }
     let mut fault = lock(&queue.fault).take().map(|(_, fault)| fault);
-    let unfinished = queue.starved.into_inner() && launch.fresh.next() < total && !queue.stopped.into_inner();
+    let unfinished = queue.starved.into_inner() && !launch.fresh.get().is_empty() && !queue.stopped.into_inner();
     if fault.is_none() && unfinished {
         let _ = launch.account.take(Use::Blocks, cluster_bytes(launch)); // refused: it says why
         fault = launch.account.out_of_memory().map(|reached| launch.reached(reached));

@@ -115,7 +115,7 @@ impl Ledger {
             few if few <= MAX_TOLD as u64 && per_cluster == 1 => notes.extend(self.exited.iter().map(named)),
             ended => notes.push(format!("{ended} of {total} blocks have exited{never}")),
         }
-        let fresh = total - launch.fresh.next() * per_cluster;
+        let fresh = launch.fresh.get().count() as u64 * per_cluster;
         if fresh != 0 {
             notes.push(format!(
                 "{fresh} of {total} blocks have not begun: there is no room for them beside those that wait"

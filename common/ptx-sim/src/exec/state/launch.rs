@@ -77,35 +77,31 @@ pub(crate) struct Launch<'a> {
     pub launches: &'a Launches,
 }
 
-/// Clusters of a launch that have not begun, in their order.
+/// Clusters of a launch that have not begun, by their numbers: those before have, and those behind were cancelled.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh {
-    next: AtomicU64,
-    cancelled: AtomicU64,
-}
+pub(crate) struct Fresh(Mutex<Range<u64>>);
 
 impl Fresh {
-    /// The first cluster that has not begun or been cancelled, counted from 0.
-    pub(crate) fn next(&self) -> u64 {
-        self.next.load(Ordering::SeqCst)
+    /// Sets them, before the first begins.
+    pub(crate) fn fill(&self, clusters: u64) {
+        *lock(&self.0) = 0..clusters;
     }
 
-    /// Clusters that have begun.
-    pub(crate) fn begun(&self) -> u64 {
-        self.next() - self.cancelled.load(Ordering::SeqCst)
+    pub(crate) fn get(&self) -> Range<u64> {
+        lock(&self.0).clone()
     }
 
-    /// Takes the next cluster of those below `end`, which begins.
+    /// Takes the first, which begins, unless it is `end` or one behind.
     pub(crate) fn take(&self, end: u64) -> Option<u64> {
-        let next = |number: u64| (number < end).then_some(number + 1);
-        self.next.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok()
+        let mut all = lock(&self.0);
+        if all.start < end { all.next() } else { None }
     }
 
-    /// Takes the next cluster of those below `end`, which does not begin any more.
-    pub(crate) fn cancel(&self, end: u64) -> Option<u64> {
-        let number = self.take(end)?;
-        self.cancelled.fetch_add(1, Ordering::SeqCst);
-        Some(number)
+    /// Takes one that does not begin any more: the last, which no kernel expects. So that it is not one cluster that does all, the second
+    /// begins in any case.
+    pub(crate) fn cancel(&self) -> Option<u64> {
+        let mut all = lock(&self.0);
+        if all.end > 2 { all.next_back() } else { None }
     }
 }
 
