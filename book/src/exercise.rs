@@ -63,10 +63,10 @@ pub fn picture(workspace: &Path, id: &str) -> Produced {
 
 /// A table of all exercises; links are for a page in the pages' own folder.
 pub fn table(workspace: &Path) -> Produced {
-    let mut text = "| exercise | what is to be done | points |\n| --- | --- | ---: |\n".to_owned();
+    let mut text = "| exercise | what is to be done |\n| --- | --- |\n".to_owned();
     for exercise in exercise::all(workspace)? {
         let Exercise { id, title, page, .. } = &exercise;
-        let _ = writeln!(text, "| [{id}]({page}#exercise-{id}) | {} | {} |", escaped(title), exercise.full());
+        let _ = writeln!(text, "| [{id}]({page}#exercise-{id}) | {} |", escaped(title));
     }
     Ok(text.into())
 }
