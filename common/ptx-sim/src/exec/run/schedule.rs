@@ -423,9 +423,8 @@ impl Queue {
         monitor: &mut M,
     ) -> Result<(), (Cluster, Box<Fault>)> {
         let mut begun = lock(&self.begun);
-        let more = begun.waiting.len() + 1 < self.max_begun
-            && self.has_fresh(launch)
-            && !self.starved.load(Ordering::Relaxed);
+        let more =
+            begun.waiting.len() + 1 < self.max_begun && self.has_fresh(launch) && !self.starved.load(Ordering::Relaxed);
         if self.epoch.load(Ordering::SeqCst) == epoch {
             match begun.ledger.stands_still(&mut cluster, epoch, launch.fresh.get().start, more) {
                 Next::Wait => {}
