@@ -1,5 +1,5 @@
-//! `cp.async.bulk`, `cp.reduce.async.bulk`, their forms with tensors, and what completes like them: a thread's request is checked at once, and
-//! becomes a [`Transfer`], which is made later.
+//! `cp.async.bulk`, `cp.reduce.async.bulk`, their forms with tensors, and what completes like them: a thread's request is
+//! checked at once, and becomes a [`Transfer`], which is made later.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ const BOX_ALIGN: u64 = 128;
 /// Source of the rules.
 const RULE: &str = "PTX ISA, \"cp.async.bulk\": both addresses and the size are multiples of 16";
 const WORDS_RULE: &str = "PTX ISA, \"st.async\": the address is a multiple of the size of what is stored";
-const CANCEL_RULE: &str = "PTX ISA, \"clusterlaunchcontrol.try_cancel\": a request after one whose failure has been seen is undefined behaviour";
+const CANCEL_RULE: &str =
+    "PTX ISA, \"clusterlaunchcontrol.try_cancel\": after a failure that was seen, a request is undefined behaviour";
 const TENSOR_RULE: &str =
     "PTX ISA, \"cp.async.bulk.tensor\": the address in shared memory is a multiple of 128, that of the map of 64";
 
@@ -94,8 +95,10 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 let message = "another cluster is to be cancelled after the answer that none can be";
                 return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(CANCEL_RULE));
             }
-            let first = context.launch.fresh.cancel();
-            let first = first.map(|cluster| context.launch.block_index(context.launch.block_of_cluster(cluster, 0)).at);
+            let launch = context.launch;
+            // Of a joint launch the last cluster may be another device's.
+            let cluster = if launch.is_joint() { None } else { launch.fresh.cancel() };
+            let first = cluster.map(|cluster| launch.block_index(launch.block_of_cluster(cluster, 0)).at);
             (Far::Response(first), RESPONSE_BYTES, None, RESPONSE_BYTES)
         }
         BulkShape::Tensor { coordinates, offsets, mode } => {

@@ -301,10 +301,8 @@ impl Sanitiser {
     pub(crate) fn tmem_done(&mut self, launch: &Launch<'_>, block: u64, by: Issuer, work: &TensorWork) {
         self.tick();
         // As in [`Self::tmem_arrives`].
-        let record = match by.number == block {
-            true => [thread_of(launch, (block, by.warp), by.lane), self.now, 0],
-            false => [thread_of(launch, (block, 0), 0), self.now, 0],
-        };
+        let (warp, lane) = if by.number == block { (by.warp, by.lane) } else { (0, 0) };
+        let record = [thread_of(launch, (block, warp), lane), self.now, 0];
         let tmem = self.tmem.blocks.entry(block).or_default();
         let handed = Some(tmem.tick());
         for (_, cells, kind) in work.uses() {
