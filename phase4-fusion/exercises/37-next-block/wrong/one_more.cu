@@ -1,3 +1,5 @@
+// A block does two rows at most.
+
 // y = A · x: a block per row of A, [rows][columns] row-major. A block that begins copies x to its shared memory first. Then it does its row, and
 // goes on with rows of blocks that have not begun. `columns` is at most 1024.
 
