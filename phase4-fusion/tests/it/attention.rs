@@ -183,7 +183,7 @@ fn no_rule_is_broken_in_any_step() {
 }
 
 /// The text of a step, and the mistake that replaces it.
-const PLANTED: [(u32, &str, &str); 21] = [
+const PLANTED: [(u32, &str, &str); 24] = [
     // What was added up before is not scaled down.
     (1, "sum = {sum.x * correction, sum.y * correction,", "sum = {sum.x, sum.y,"),
     // A key too many, or one too few.
@@ -222,8 +222,13 @@ const PLANTED: [(u32, &str, &str); 21] = [
     (6, "{weights[0], weights[2], weights[1], weights[3]}", "{weights[0], weights[1], weights[2], weights[3]}"),
     // Sums are not scaled down.
     (6, "fmaf(sums[r][x / 2 + i], correction[r][i / 2], added[r][i])", "sums[r][x / 2 + i] + added[r][i]"),
+    // A group does not wait for the tiles of its other warps, nor for the other group; what that has is added as if it had the same largest
+    // score.
+    (6, "        __barrier_sync_count(1 + group, GROUP_THREADS);", ""),
+    (6, "    __syncthreads();\n    if (group == 1) {\n        return;", "    if (group == 1) {\n        return;"),
+    (6, "fmaf(rows.sum[half], own, sum * theirs)", "rows.sum[half] + sum"),
     // Rounded once, not in two parts.
-    (7, "        mma_tf32(sums, a[0].high, a[1].high, a[2].high, a[3].high, b[0].low, b[1].low);\n", ""),
+    (7, "        mma_tf32(small, a[0].high, a[1].high, a[2].high, a[3].high, b[0].low, b[1].low);\n", ""),
     (7, "x - __uint_as_float(high)", "0.0f"),
     // Sums of parts are added up as if they had the same largest score; parts are read before they are there; the last keys are left out.
     (8, "all.y = fmaf(weight, part.y, all.y);", "all.y += part.y;"),
