@@ -5,9 +5,7 @@
 //
 // The loop stands in attention_roles.cuh. The grid stays: as many blocks as there is room for, each of which takes one tile of queries after
 // the other, so that the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are of different
-// lengths. A block takes a head's longest with its shortest, the second longest with the second shortest: all pairs are of one length, and
-// blocks that run together share a head's keys. Or all heads' tiles go from the longest to the shortest, dealt out to and fro: blocks come
-// out evener, and keys are read again by more of them, which heads of up to 64 values can afford.
+// lengths: all heads' tiles go from the longest to the shortest, dealt out to and fro, so that blocks come out even.
 // Limited by the exponentials where heads are small: 16 per SM and cycle, beside 2048 multiply-adds.
 // nvrtc: --gpu-architecture=compute_90a // run: attention // trial: attention
 #include "attention_roles.cuh"
@@ -16,9 +14,8 @@
 template <class OF_ELEMENT, int OF_HEAD>
 struct Shape {
     using Element = OF_ELEMENT;
-    static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = 128, STAGES = HEAD <= 64 ? 4 : 2;
+    static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = HEAD > 80 ? 176 : 128, STAGES = HEAD <= 64 ? 4 : 2;
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
-    static constexpr bool BY_LENGTH = false;
 };
 
 // A head of up to 64 values leaves registers for a third consumer, so that more exponentials run under the products.
@@ -27,28 +24,17 @@ struct Wide {
     using Element = OF_ELEMENT;
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 3, KEYS = 128, STAGES = 2;
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 32, CONSUMER_REGISTERS = 160;
-    static constexpr bool BY_LENGTH = true;
 };
 
 // ANCHOR: share
-// What a block does for each of its tiles of queries: with a mask, by length or in pairs of one length.
+// What a block does for each of its tiles of queries: with a mask, by length.
 template <class T, class Take>
 __device__ inline void each_tile(const Problem &problem, Take take) {
     int tiles = Work<T>::count(problem);
-    if (T::BY_LENGTH) {
-        for (int first = 0, own = blockIdx.x; first + own < tiles * problem.matrices; first += gridDim.x, own = gridDim.x - 1 - own) {
-            int item = first + own;
-            take(problem.causal ? Work<T>(problem, item % problem.matrices, tiles - 1 - item / problem.matrices)
-                                : Work<T>(problem, item / tiles, item % tiles));
-        }
-        return;
-    }
-    int items = problem.causal ? (tiles + 1) / 2 : tiles;
-    for (int item = blockIdx.x; item < items * problem.matrices; item += gridDim.x) {
-        int first = item % items, last = problem.causal ? tiles - 1 - first : first;
-        for (int tile = last; tile >= first; tile -= max(last - first, 1)) {
-            take(Work<T>(problem, item / items, tile));
-        }
+    for (int first = 0, own = blockIdx.x; first + own < tiles * problem.matrices; first += gridDim.x, own = gridDim.x - 1 - own) {
+        int item = first + own;
+        take(problem.causal ? Work<T>(problem, item % problem.matrices, tiles - 1 - item / problem.matrices)
+                            : Work<T>(problem, item / tiles, item % tiles));
     }
 }
 // ANCHOR_END: share

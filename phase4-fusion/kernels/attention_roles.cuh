@@ -88,15 +88,22 @@ template <class T>
 __device__ inline void fetch(const TensorMap &q, const TensorMap &k, const TensorMap &v, unsigned shared, const Problem &problem,
                              const Work<T> &work, unsigned q_parity, Ring<T::STAGES> &ring) {
     Barriers<T> barriers(shared);
+    auto fetch_keys = [&](int step) {
+        barrier_wait(barriers.k_empty(ring.stage), ring.parity ^ 1);
+        copy_tile<T::BOXES>(shared + T::K + ring.stage * T::KV_BYTES, T::KV_BOX, k, step * T::KEYS, work.matrix, problem,
+                            barriers.k_full(ring.stage));
+    };
+    fetch_keys(work.last_step);                      // while the queries of the last tile may still be read
     barrier_wait(barriers.q_empty(), q_parity ^ 1);  // at once the first time
     copy_tile<T::BOXES>(shared, T::Q_BOX, q, work.first, work.matrix, problem, barriers.q_full);
 #pragma unroll 1
     for (int step = work.last_step; step > work.last_step - work.steps; step--, ring.next()) {
-        unsigned place = shared + ring.stage * T::KV_BYTES;
-        barrier_wait(barriers.k_empty(ring.stage), ring.parity ^ 1);
-        copy_tile<T::BOXES>(place + T::K, T::KV_BOX, k, step * T::KEYS, work.matrix, problem, barriers.k_full(ring.stage));
+        if (step < work.last_step) {
+            fetch_keys(step);
+        }
         barrier_wait(barriers.v_empty(ring.stage), ring.parity ^ 1);
-        copy_tile<T::BOXES>(place + T::V, T::KV_BOX, v, step * T::KEYS, work.matrix, problem, barriers.v_full(ring.stage));
+        copy_tile<T::BOXES>(shared + T::V + ring.stage * T::KV_BYTES, T::KV_BOX, v, step * T::KEYS, work.matrix, problem,
+                            barriers.v_full(ring.stage));
     }
 }
 // ANCHOR_END: fetch

@@ -17,9 +17,10 @@
 #define WGMMA_REGISTERS_80 \
     WGMMA_REGISTERS_64 ", " \
     "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define WGMMA_REGISTERS_88 WGMMA_REGISTERS_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
 #define WGMMA_REGISTERS_128 \
-    WGMMA_REGISTERS_80 ", " \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+    WGMMA_REGISTERS_88 ", " \
+    "%88, %89, %90, %91, %92, %93, %94, %95, " \
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
@@ -31,8 +32,9 @@
 #define WGMMA_OPERANDS_64(KIND)                                                                                       \
     WGMMA_OPERANDS_32(KIND), WGMMA_8(KIND, 32), WGMMA_8(KIND, 40), WGMMA_8(KIND, 48), WGMMA_8(KIND, 56)
 #define WGMMA_OPERANDS_80(KIND) WGMMA_OPERANDS_64(KIND), WGMMA_8(KIND, 64), WGMMA_8(KIND, 72)
+#define WGMMA_OPERANDS_88(KIND) WGMMA_OPERANDS_80(KIND), WGMMA_8(KIND, 80)
 #define WGMMA_OPERANDS_128(KIND)                                                                                      \
-    WGMMA_OPERANDS_80(KIND), WGMMA_8(KIND, 80), WGMMA_8(KIND, 88), WGMMA_8(KIND, 96), WGMMA_8(KIND, 104),             \
+    WGMMA_OPERANDS_88(KIND), WGMMA_8(KIND, 88), WGMMA_8(KIND, 96), WGMMA_8(KIND, 104),             \
         WGMMA_8(KIND, 112), WGMMA_8(KIND, 120)
 
 // The other operands, after so many registers of D: both descriptors, whether to add, and for floats the signs of A and B; for
@@ -40,14 +42,17 @@
 #define WGMMA_HALVES_32 "%32, %33, p, 1, 1, 0, %35"
 #define WGMMA_HALVES_64 "%64, %65, p, 1, 1, 0, %67"
 #define WGMMA_HALVES_80 "%80, %81, p, 1, 1, 0, %83"
+#define WGMMA_HALVES_88 "%88, %89, p, 1, 1, 0, %91"
 #define WGMMA_HALVES_128 "%128, %129, p, 1, 1, 0, %131"
 #define WGMMA_FLOATS_32 "%32, %33, p, 1, 1"
 #define WGMMA_FLOATS_64 "%64, %65, p, 1, 1"
 #define WGMMA_FLOATS_80 "%80, %81, p, 1, 1"
+#define WGMMA_FLOATS_88 "%88, %89, p, 1, 1"
 #define WGMMA_FLOATS_128 "%128, %129, p, 1, 1"
 #define WGMMA_INTEGERS_32 "%32, %33, p"
 #define WGMMA_INTEGERS_64 "%64, %65, p"
 #define WGMMA_INTEGERS_80 "%80, %81, p"
+#define WGMMA_INTEGERS_88 "%88, %89, p"
 #define WGMMA_INTEGERS_128 "%128, %129, p"
 
 // One function: N columns are COUNT registers of D, and the register after the descriptors says whether to add.
@@ -65,6 +70,7 @@
     WGMMA_FUNCTION(ELEMENT, TYPES, SUM, KIND, REST, "64", 32, "34")                                                   \
     WGMMA_FUNCTION(ELEMENT, TYPES, SUM, KIND, REST, "128", 64, "66")                                                  \
     WGMMA_FUNCTION(ELEMENT, TYPES, SUM, KIND, REST, "160", 80, "82")                                                  \
+    WGMMA_FUNCTION(ELEMENT, TYPES, SUM, KIND, REST, "176", 88, "90")                                                   \
     WGMMA_FUNCTION(ELEMENT, TYPES, SUM, KIND, REST, "256", 128, "130")
 
 WGMMA(F16, "k16.f32.f16.f16", float, WGMMA_FLOAT, HALVES)

@@ -528,13 +528,9 @@ impl Attention {
         chosen.unwrap_or(&self.kernels[0])
     }
 
-    /// Blocks of a launch: one or a cluster for each tile of queries; of a persistent grid as many as fit, which with a mask take
-    /// narrow tiles in pairs.
-    fn blocks(&self, kernel: &HeadKernel, size: &Size, options: Options, processors: usize) -> usize {
+    /// Blocks of a launch: one or a cluster for each tile of queries; of a persistent grid as many as fit.
+    fn blocks(&self, kernel: &HeadKernel, size: &Size, processors: usize) -> usize {
         match self.method {
-            Method::Stays if options.causal && !kernel.is_wide => {
-                processors.min(size.matrices() * size.queries.div_ceil(kernel.queries).div_ceil(2))
-            }
             Method::Stays => processors.min(kernel.tiles(size)),
             _ => kernel.tiles(size) * kernel.slices,
         }
@@ -577,7 +573,7 @@ impl Attention {
             padding: 0,
         };
         let of_head = self.kernel(T::TYPE, size, self.processors);
-        let blocks = self.blocks(of_head, size, options, self.processors);
+        let blocks = self.blocks(of_head, size, self.processors);
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // at most rows
             block_dim: (of_head.threads, 1, 1),

@@ -62,7 +62,7 @@ impl Tuned {
             1 => String::new(),
             slices => format!("/{slices}"),
         };
-        (format!("{}{tile}", step.name), step.blocks(kernel, size, Options::default(), processors))
+        (format!("{}{tile}", step.name), step.blocks(kernel, size, processors))
     }
 
     /// Choice for a size in f16 without a mask on its device, or why no step supports it.
