@@ -456,10 +456,9 @@ impl Plan {
         b.iter().zip(&mut powers_b).for_each(|(&value, to)| *to = power(value, least));
         let tiles = b[..self.n * self.k].chunks_exact(8 * self.k).zip(powers_b.chunks_exact(8 * self.k));
         for ((b, powers_b), sums) in tiles.zip(sums.chunks_exact_mut(8 * self.m)) {
-            let (b, powers_b) = (b.as_chunks::<8>().0, powers_b.as_chunks::<8>().0);
             let rows = a.chunks_exact(self.k).zip(powers_a.chunks_exact(self.k));
             for ((a, powers_a), sums) in rows.zip(sums.as_chunks_mut::<8>().0) {
-                add_aligned(KEPT, (a, powers_a), (b, powers_b), sums);
+                add_aligned(KEPT, (a, powers_a), (b, powers_b), sums, [&mut [0.0; 8], &mut [0.0; 8]]);
             }
         }
     }
@@ -483,39 +482,55 @@ impl Plan {
     }
 }
 
-/// `sums` += a · B, of one row of A and eight columns, as the tensor cores of an H200 add: the products and C, all at once,
-/// lose the bits that lie more than log2(`kept_power`) bits below the largest exponent among them, and the rest is added
-/// exactly. A product's exponent is the sum of its factors', which are passed beside the factors as [`power`]s. The caller
-/// has to cut the sum to an f32.
+/// `sums` += a · B, of one row of A and as many columns as there are sums, as the tensor cores of an H200 add: the products and C,
+/// all at once, lose the bits that lie more than log2(`kept_power`) bits below the largest exponent among them, and the rest is
+/// added exactly. A product's exponent is the sum of its factors', which are passed beside the factors as [`power`]s. The caller
+/// has to cut the sum to an f32. `scales` and `before` have room for a number per column.
 #[inline(always)]
 pub(super) fn add_aligned(
     kept_power: f64,
     (a, powers_a): (&[f64], &[f64]),
-    (b, powers_b): (&[[f64; 8]], &[[f64; 8]]),
-    sums: &mut [f64; 8],
+    (b, powers_b): (&[f64], &[f64]),
+    sums: &mut [f64],
+    [scales, before]: [&mut [f64]; 2],
 ) {
-    // Of nothing but zeros, any power will do.
-    let mut largest = sums.map(|c| if c == 0.0 { LEAST_POWER } else { leading(c).max(SMALLEST_NORMAL) });
-    for (power_a, powers_b) in powers_a.iter().zip(powers_b) {
-        largest.iter_mut().zip(powers_b).for_each(|(largest, power_b)| *largest = largest.max(power_a * power_b));
+    let columns = sums.len();
+    let (scales, before) = (&mut scales[..columns], &mut before[..columns]);
+    before.copy_from_slice(sums);
+    // The largest power first. Of nothing but zeros, any will do.
+    for at in 0..columns {
+        let power = leading(sums[at]).max(SMALLEST_NORMAL);
+        scales[at] = if sums[at] == 0.0 { LEAST_POWER } else { power };
     }
-    // What one unit is that is kept.
-    let units = largest.map(|largest| largest * kept_power.recip());
-    let scales = units.map(inverse);
-    let (mut kept, mut plain) = ([0.0; 8], *sums);
-    for at in 0..8 {
-        kept[at] = (sums[at] * scales[at]).trunc();
-    }
-    for (&a, b) in a.iter().zip(b) {
-        for at in 0..8 {
-            let product = a * b[at];
-            plain[at] += product;
-            kept[at] += (product * scales[at]).trunc();
+    for (power_a, powers_b) in powers_a.iter().zip(powers_b.chunks_exact(columns)) {
+        for at in 0..columns {
+            scales[at] = scales[at].max(power_a * powers_b[at]);
         }
     }
-    for at in 0..8 {
-        // Adding zero, since no sum is -0. With an infinity or a NaN there is nothing to cut.
-        sums[at] = if plain[at].is_finite() { kept[at] * units[at] + 0.0 } else { plain[at] };
+    // Then how many units that are kept one is.
+    for at in 0..columns {
+        scales[at] = inverse(scales[at] * kept_power.recip());
+        sums[at] = (sums[at] * scales[at]).trunc();
+    }
+    for (a, b) in a.iter().zip(b.chunks_exact(columns)) {
+        for at in 0..columns {
+            sums[at] += (a * b[at] * scales[at]).trunc();
+        }
+    }
+    let mut are_finite = true;
+    for at in 0..columns {
+        are_finite &= sums[at].is_finite();
+        sums[at] = sums[at] * inverse(scales[at]) + 0.0; // no sum is -0
+    }
+    if !are_finite {
+        // With an infinity or a NaN there is nothing to cut.
+        for at in 0..columns {
+            let products = a.iter().zip(b.chunks_exact(columns)).map(|(a, b)| a * b[at]);
+            let plain = products.fold(before[at], |sum, product| sum + product);
+            if !plain.is_finite() {
+                sums[at] = plain;
+            }
+        }
     }
 }
 
@@ -537,11 +552,13 @@ pub(super) const fn power_of_two(exponent: i64) -> f64 {
 }
 
 /// The power of two of a value's exponent; infinite if it is not finite.
+#[inline(always)]
 fn leading(value: f64) -> f64 {
     f64::from_bits(value.to_bits() & f64::INFINITY.to_bits())
 }
 
 /// 1 / `power`, of a power of two.
+#[inline(always)]
 fn inverse(power: f64) -> f64 {
     f64::from_bits((2046_u64 << 52).wrapping_sub(power.to_bits()))
 }

@@ -19,10 +19,13 @@ const ROWS: usize = 16;
 /// Columns of D that a picture shows.
 const DRAWN: usize = 32;
 
+/// Columns of D, at most.
+const MOST_COLUMNS: usize = 256;
+
 /// A 32-bit register of a warp.
 pub(crate) type Register = [u32; 32];
 
-/// A multiplicand, decoded: A as [row, k], B as [column / 8, k, 8] with the columns of a tile in the order of [`place`].
+/// A multiplicand, decoded: A as [row, k], B as [k, column] with each eight columns in the order of [`place`].
 #[derive(Clone, Debug)]
 pub(crate) enum Dense {
     Floats {
@@ -236,8 +239,7 @@ impl Wgmma {
 
     /// B. `read` reads a chunk of 16 bytes.
     pub(crate) fn read_b(self, descriptor: Descriptor, mn_major: bool, read: &impl Fn(u64) -> u128) -> Dense {
-        let depth = self.depth();
-        let index = |column, k| (column / 8 * depth + k) * 8 + place(column % 8);
+        let index = |column, k| k * self.columns + column / 8 * 8 + place(column % 8);
         Dense::read(self.tile_b(mn_major), descriptor, read, index)
     }
 
@@ -360,44 +362,43 @@ impl Wgmma {
         (a, powers_a): (&[f64], &[f64]),
         (b, powers_b): (&[f64], &[f64]),
     ) {
-        let depth = self.depth();
-        let tiles = b.chunks_exact(8 * depth).zip(powers_b.chunks_exact(8 * depth));
-        for (tile, (b, powers_b)) in tiles.enumerate() {
-            let b = (b.as_chunks::<8>().0, powers_b.as_chunks::<8>().0);
-            for (row, a) in a.chunks_exact(depth).zip(powers_a.chunks_exact(depth)).enumerate() {
-                let (half, lane) = (row / 8, row % 8 * 4);
-                let mut sums = [0.0; 8];
-                if self.d == Scalar::F16 {
-                    let register = &mut d[tile * 2 + half];
-                    if accumulate {
-                        for at in 0..4 {
-                            sums[at] = number::f16(register[lane + at].into());
-                            sums[at + 4] = number::f16((register[lane + at] >> 16).into());
+        let (depth, columns) = (self.depth(), self.columns);
+        let kept_power = if SHORTENED { power_of_two(SHORT as i64) } else { KEPT };
+        let (mut all, mut scales, mut before) = ([0.0; MOST_COLUMNS], [0.0; MOST_COLUMNS], [0.0; MOST_COLUMNS]);
+        for (row, a) in a.chunks_exact(depth).zip(powers_a.chunks_exact(depth)).enumerate() {
+            let (half, lane) = (row / 8, row % 8 * 4);
+            let sums = &mut all[..columns];
+            sums.fill(0.0);
+            if accumulate {
+                for (tile, sums) in sums.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                    for at in 0..4 {
+                        if self.d == Scalar::F16 {
+                            let register = d[tile * 2 + half][lane + at];
+                            sums[at] = number::f16(register.into());
+                            sums[at + 4] = number::f16((register >> 16).into());
+                        } else {
+                            sums[at] = f32::from_bits(d[tile * 4 + half * 2][lane + at]).into();
+                            sums[at + 4] = f32::from_bits(d[tile * 4 + half * 2 + 1][lane + at]).into();
                         }
                     }
-                    add_aligned(if SHORTENED { power_of_two(SHORT as i64) } else { KEPT }, a, b, &mut sums);
-                    if SHORTENED {
-                        for sum in &mut sums {
-                            *sum = f32::from_bits(shortened(number::to_f32_towards_zero(*sum)) as u32).into();
-                        }
-                    }
-                    for at in 0..4 {
-                        let [low, high] = [sums[at], sums[at + 4]].map(number::to_f16);
-                        register[lane + at] = (low | high << 16) as u32;
-                    }
-                    continue;
                 }
-                let first = tile * 4 + half * 2;
-                if accumulate {
-                    for at in 0..4 {
-                        sums[at] = f32::from_bits(d[first][lane + at]).into();
-                        sums[at + 4] = f32::from_bits(d[first + 1][lane + at]).into();
-                    }
-                }
-                add_aligned(if SHORTENED { power_of_two(SHORT as i64) } else { KEPT }, a, b, &mut sums);
+            }
+            add_aligned(kept_power, a, (b, powers_b), sums, [&mut scales, &mut before]);
+            for (tile, sums) in sums.as_chunks::<8>().0.iter().enumerate() {
+                let mut bits = [0; 8];
                 for at in 0..8 {
-                    let bits = number::to_f32_towards_zero(sums[at]);
-                    d[first + at / 4][lane + at % 4] = if SHORTENED { shortened(bits) } else { bits } as u32;
+                    let cut = number::to_f32_towards_zero(sums[at]);
+                    bits[at] = if SHORTENED { shortened(cut) } else { cut } as u32;
+                }
+                for at in 0..4 {
+                    if self.d == Scalar::F16 {
+                        let sum = |at: usize| if SHORTENED { f32::from_bits(bits[at]).into() } else { sums[at] };
+                        let [low, high] = [sum(at), sum(at + 4)].map(number::to_f16);
+                        d[tile * 2 + half][lane + at] = (low | high << 16) as u32;
+                    } else {
+                        d[tile * 4 + half * 2][lane + at] = bits[at];
+                        d[tile * 4 + half * 2 + 1][lane + at] = bits[at + 4];
+                    }
                 }
             }
         }
@@ -413,17 +414,19 @@ impl Wgmma {
         b: &[i32],
         add: fn(i32, i32) -> i32,
     ) {
-        let depth = self.depth();
-        for (tile, b) in b.chunks_exact(8 * depth).enumerate() {
-            for (row, a) in a.chunks_exact(depth).enumerate() {
-                // |sum| ≤ 64 · 255 · 255, so that only adding C can overflow.
-                let mut sums = [0_i32; 8];
-                for (&a, b) in a.iter().zip(b.as_chunks::<8>().0) {
-                    for at in 0..8 {
-                        let product = if BITS { (a & b[at]).count_ones() as i32 } else { a.wrapping_mul(b[at]) };
-                        sums[at] = sums[at].wrapping_add(product);
-                    }
+        let (depth, columns) = (self.depth(), self.columns);
+        let mut all = [0_i32; MOST_COLUMNS];
+        for (row, a) in a.chunks_exact(depth).enumerate() {
+            // |sum| ≤ 64 · 255 · 255, so that only adding C can overflow.
+            let sums = &mut all[..columns];
+            sums.fill(0);
+            for (&a, b) in a.iter().zip(b.chunks_exact(columns)) {
+                for at in 0..columns {
+                    let product = if BITS { (a & b[at]).count_ones() as i32 } else { a.wrapping_mul(b[at]) };
+                    sums[at] = sums[at].wrapping_add(product);
                 }
+            }
+            for (tile, sums) in sums.as_chunks::<8>().0.iter().enumerate() {
                 let (first, lane) = (tile * 4 + row / 8 * 2, row % 8 * 4);
                 for at in 0..8 {
                     let register = &mut d[first + at / 4][lane + at % 4];
