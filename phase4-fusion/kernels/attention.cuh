@@ -22,6 +22,7 @@ struct Problem {
     int head;                        // values of a token, a multiple of 8
     int causal;                      // whether a query sees the keys up to its own alone; the last query sees all
     float scale;                     // of the scores, times log2(e): the exponentials are powers of two
+    float of_values;                 // factor of V, where it is given as multiples of something; or 1
 
     // How many keys a query sees.
     __device__ int seen(int query) const { return causal ? min(keys, query + 1 + keys - queries) : keys; }

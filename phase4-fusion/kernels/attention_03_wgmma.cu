@@ -25,9 +25,9 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
     int tiles = (problem.queries + T::QUERIES - 1) / T::QUERIES, matrix = blockIdx.x / tiles, first = blockIdx.x % tiles * T::QUERIES;
     int last = problem.seen(min(first + T::QUERIES, problem.queries) - 1), steps = (last + T::KEYS - 1) / T::KEYS;
     auto copy = [&](int step) {
-        unsigned place = shared + step % T::STAGES * T::KV_BYTES, barrier = full + step % T::STAGES * 16;
-        copy_tile<T::BOXES>(place + T::K, T::KV_BOX, k, step * T::KEYS, matrix, problem, barrier);
-        copy_tile<T::BOXES>(place + T::V, T::KV_BOX, v, step * T::KEYS, matrix, problem, barrier + 8);
+        int stage = step % T::STAGES;
+        copy_tile<T>(shared + T::K + stage * T::K_BYTES, T::K_BOX, k, step * T::KEYS, matrix, problem, full + stage * 16);
+        copy_tile<T>(shared + T::V + stage * T::V_BYTES, T::V_BOX, v, step * T::KEYS, matrix, problem, full + stage * 16 + 8);
     };
     if (threadIdx.x == 0) {
         barrier_init(q_full, 1);
@@ -35,7 +35,7 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
             barrier_init(full + i * 8, 1);
         }
         fence_barrier_init();
-        copy_tile<T::BOXES>(shared, T::Q_BOX, q, first, matrix, problem, q_full);
+        copy_tile<T>(shared, T::Q_BOX, q, first, matrix, problem, q_full);
         for (int step = 0; step < T::STAGES && step < steps; step++) {
             copy(step);
         }
@@ -47,11 +47,12 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
     SoftmaxRows rows;
     barrier_wait(q_full, 0);
     for (int step = 0; step < steps; step++) {
-        unsigned place = shared + step % T::STAGES * T::KV_BYTES, barrier = full + step % T::STAGES * 16, parity = step / T::STAGES % 2;
+        int stage = step % T::STAGES;
+        unsigned barrier = full + stage * 16, parity = step / T::STAGES % 2;
         barrier_wait(barrier, parity);
         hold(scores);
         wgmma_fence();
-        begin_scores<T>(scores, shared + group * 64 * ROW_BYTES, place + T::K);
+        begin_scores<T>(scores, shared + group * 64 * ROW_BYTES, shared + T::K + stage * T::K_BYTES);
         wgmma_wait<0>();
         hold(scores);
         if ((step + 1) * T::KEYS > problem.seen(first_query)) {
@@ -66,7 +67,7 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
         hold(weights);
         hold(sums);
         wgmma_fence();
-        begin_values<T>(sums, weights, place + T::V);
+        begin_values<T>(sums, weights, shared + T::V + stage * T::V_BYTES);
         wgmma_wait<0>();
         hold(sums);
         __syncthreads();  // both groups are done with this stage

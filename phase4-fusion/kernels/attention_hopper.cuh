@@ -1,6 +1,6 @@
 // What the steps on Hopper share: boxes of a head's tokens in shared memory, as TMA brings them, and the two products of a warpgroup.
 //
-//     a box         64 values of a head, 128 bytes, for as many tokens as the tile has; swizzled. What lies beyond the head, or beyond
+//     a box         128 bytes of a head's values, 64 of f16, for as many tokens as the tile has; swizzled. What lies beyond the head, or beyond
 //                   the last token, arrives as zeros, so a head of 40 has one box, and one of 80 two
 //     S = Q · Kᵀ    both from shared memory; K's rows are the transpose of B
 //     O += P · V    P from registers; V's rows are those of B
@@ -12,7 +12,7 @@
 
 // ANCHOR: tile
 // What follows from a shape: Element, HEAD, CONSUMERS, KEYS and STAGES.
-//     Element     type of the tensors and weights, of two bytes
+//     Element     type of the tensors and weights, of two bytes or of one; then V is turned, [head, keys], as products of bytes take it
 //     HEAD        values of a head, at most
 //     CONSUMERS   warpgroups with 64 queries each
 //     KEYS        per step
@@ -20,11 +20,17 @@
 template <class Shape>
 struct Tile : Shape {
     static constexpr int QUERIES = Shape::CONSUMERS * 64;
-    static constexpr int BOXES = (Shape::HEAD + 63) / 64;
-    static constexpr int Q_BOX = QUERIES * ROW_BYTES, KV_BOX = Shape::KEYS * ROW_BYTES;
-    static constexpr int Q_BYTES = BOXES * Q_BOX, KV_BYTES = BOXES * KV_BOX;
-    static constexpr int K = Q_BYTES, V = K + Shape::STAGES * KV_BYTES, BARRIERS = V + Shape::STAGES * KV_BYTES;
-    static constexpr int SHARED = BARRIERS + (2 + 4 * Shape::STAGES) * 8;
+    static constexpr bool TURNS_V = sizeof(typename Shape::Element::Value) == 1;
+    static constexpr float LIFT = TURNS_V ? 8.0f : 0.0f;  // weights are up to 2^LIFT
+    static constexpr int VALUES = ROW_BYTES / sizeof(typename Shape::Element::Value);            // of a row of a box
+    static constexpr int STEP = INSTRUCTION_BYTES / sizeof(typename Shape::Element::Value);      // values of a wgmma
+    static constexpr int BOXES = (Shape::HEAD + VALUES - 1) / VALUES;
+    static constexpr int Q_BOX = QUERIES * ROW_BYTES, K_BOX = Shape::KEYS * ROW_BYTES, V_BOX = (TURNS_V ? Shape::HEAD : Shape::KEYS) * ROW_BYTES;
+    static constexpr int Q_BYTES = BOXES * Q_BOX, K_BYTES = BOXES * K_BOX, V_BYTES = BOXES * V_BOX;
+    static constexpr int K = Q_BYTES, V = K + Shape::STAGES * K_BYTES, COPY = V + Shape::STAGES * V_BYTES;
+    static constexpr int BARRIERS = COPY + (TURNS_V ? Shape::STAGES * K_BYTES : 0);  // COPY: V as it comes, to be turned
+    static constexpr int SHARED = BARRIERS + (2 + 6 * Shape::STAGES) * 8;
+    static_assert(!TURNS_V || (BOXES == 1 && Shape::KEYS <= VALUES), "V is turned from one box to another");
     static_assert(SHARED <= 227 * 1024, "a block has 227 KiB of shared memory at most");
 };
 // ANCHOR_END: tile
@@ -39,13 +45,13 @@ __device__ inline void copy_tokens(unsigned to, const TensorMap &map, int value,
 }
 
 // All boxes of a tile of tokens; their bytes arrive at `barrier`.
-template <int BOXES>
+template <class T>
 __device__ inline void copy_tile(unsigned to, int box_bytes, const TensorMap &map, int token, int matrix, const Problem &problem,
                                  unsigned barrier) {
-    barrier_expect(barrier, BOXES * box_bytes);
+    barrier_expect(barrier, T::BOXES * box_bytes);
 #pragma unroll
-    for (int box = 0; box < BOXES; box++) {
-        copy_tokens(to + box * box_bytes, map, box * 64, token, matrix % problem.heads, matrix / problem.heads, barrier);
+    for (int box = 0; box < T::BOXES; box++) {
+        copy_tokens(to + box * box_bytes, map, box * T::VALUES, token, matrix % problem.heads, matrix / problem.heads, barrier);
     }
 }
 // ANCHOR_END: copies
@@ -73,10 +79,10 @@ __device__ inline void hold(unsigned (&values)[COUNT][4]) {
 template <class T>
 __device__ inline void begin_scores(float (&scores)[T::KEYS / 2], unsigned q_rows, unsigned k_tile) {
 #pragma unroll
-    for (int i = 0; i < (T::HEAD + 15) / 16; i++) {
+    for (int i = 0; i < (T::HEAD + T::STEP - 1) / T::STEP; i++) {
         int within = i % 4 * INSTRUCTION_BYTES;
         unsigned long long q = descriptor(q_rows + i / 4 * T::Q_BOX, 16, 1024) + (within >> 4);
-        unsigned long long k = descriptor(k_tile + i / 4 * T::KV_BOX, 16, 1024) + (within >> 4);
+        unsigned long long k = descriptor(k_tile + i / 4 * T::K_BOX, 16, 1024) + (within >> 4);
         wgmma<false>(typename T::Element(), scores, q, k, i > 0);
     }
     wgmma_commit();
@@ -84,10 +90,11 @@ __device__ inline void begin_scores(float (&scores)[T::KEYS / 2], unsigned q_row
 
 // Begins O += P · V.
 template <class T>
-__device__ inline void begin_values(float (&sums)[T::HEAD / 2], unsigned (&weights)[T::KEYS / 16][4], unsigned v_tile) {
+__device__ inline void begin_values(float (&sums)[T::HEAD / 2], unsigned (&weights)[T::KEYS / T::STEP][4], unsigned v_tile) {
 #pragma unroll
-    for (int i = 0; i < T::KEYS / 16; i++) {
-        wgmma_weights(typename T::Element(), sums, weights[i], descriptor(v_tile, T::KV_BOX, 1024) + (i * 16 * ROW_BYTES >> 4));
+    for (int i = 0; i < T::KEYS / T::STEP; i++) {
+        int place = T::TURNS_V ? i * INSTRUCTION_BYTES : i * T::STEP * ROW_BYTES;
+        wgmma_weights(typename T::Element(), sums, weights[i], descriptor(v_tile, T::V_BOX, 1024) + (place >> 4));
     }
     wgmma_commit();
 }

@@ -29,7 +29,8 @@ __device__ inline void mask(float (&scores)[COUNT], const Problem &problem, int 
 // ANCHOR: rows
 struct SoftmaxRows {
     float most[2] = {UNSEEN, UNSEEN};  // the largest score so far
-    float sum[2] = {};                       // of this thread's weights
+    float sum[2] = {};                 // of this thread's weights
+    float lift = 0.0f;                 // weights are up to 2^lift; the sum of a row is as much too large, and O is right
 
     // Makes weights of scores; returns in `correction` what the weights before were too large by.
     template <int COUNT>
@@ -46,11 +47,11 @@ struct SoftmaxRows {
             float shift = largest == UNSEEN ? 0.0f : largest * scale;  // nothing seen yet: all weights are 0
             correction[half] = power_of_two(fmaf(most[half], scale, -shift));
             most[half] = largest;
-            float added = 0.0f;
+            float base = shift - lift, added = 0.0f;
 #pragma unroll
             for (int i = half * 2; i < COUNT; i += 4) {
-                scores[i] = power_of_two(fmaf(scores[i], scale, -shift));
-                scores[i + 1] = power_of_two(fmaf(scores[i + 1], scale, -shift));
+                scores[i] = power_of_two(fmaf(scores[i], scale, -base));
+                scores[i + 1] = power_of_two(fmaf(scores[i + 1], scale, -base));
                 added += scores[i] + scores[i + 1];
             }
             sum[half] = fmaf(sum[half], correction[half], added);
@@ -83,6 +84,30 @@ __device__ inline void pack_weights(unsigned (&weights)[COUNT / 8][4], const flo
 }
 // ANCHOR_END: rows
 
+// ANCHOR: bytes
+// Four numbers of e4m3, the first in the lowest byte.
+__device__ inline unsigned pack_bytes(float first, float second, float third, float fourth) {
+    unsigned four;
+    asm("{\n.reg .b16 low, high;\n"
+        "cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
+        "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
+        "mov.b32 %0, {low, high};\n}"
+        : "=r"(four) : "f"(first), "f"(second), "f"(third), "f"(fourth));
+    return four;
+}
+
+// Weights of e4m3: A of `COUNT / 16` steps of 32 keys. A word takes four neighbours along the keys, and the thread has two and two, eight
+// keys apart; so A's order of keys is another one, and V's has to be the same (attention_09_e4m3.cu).
+template <class Type, int COUNT>
+__device__ inline void pack_weights(unsigned (&weights)[COUNT / 16][4], const float (&scores)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 4; i++) {
+        const float *from = scores + i / 2 * 8 + i % 2 * 2;
+        weights[i / 4][i % 4] = pack_bytes(from[0], from[1], from[4], from[5]);
+    }
+}
+// ANCHOR_END: bytes
+
 // ANCHOR: write
 // The rows of a warp from `first` on to O and their log-sum-exp.
 template <class Type, int COUNT>
@@ -91,7 +116,7 @@ __device__ inline void write_rows(const float (&sums)[COUNT], const SoftmaxRows 
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int query = first + own_row() + half * 8;
-        float total = rows.total(half), scale = 1.0f / total;
+        float total = rows.total(half), scale = problem.of_values / total;
         if (query < problem.queries) {
             typename Type::Value *to = out + problem.of_out(matrix / problem.heads, matrix % problem.heads, query);
 #pragma unroll
@@ -102,7 +127,8 @@ __device__ inline void write_rows(const float (&sums)[COUNT], const SoftmaxRows 
                 }
             }
             if (own_column() == 0) {
-                lse[(size_t)matrix * problem.queries + query] = log_sum_exp(rows.most[half], total, problem.scale);
+                float of_row = log_sum_exp(rows.most[half], total, problem.scale) - rows.lift * 0.69314718f;
+                lse[(size_t)matrix * problem.queries + query] = of_row;
             }
         }
     }

@@ -15,7 +15,7 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                     {"op": "attention",   "shape": [batch, heads, tokens, d]},
                     {"op": "half_attention", "shape": [batch, heads, queries, d], "keys": tokens, "causal": true | false,
                                           "backend": "FLASH_ATTENTION" | "CUDNN_ATTENTION" | "EFFICIENT_ATTENTION" | "MATH",
-                                          "bf16": true, if it is not f16; then also "backend": "FLASH_ATTENTION_3"},
+                                          "element": "bf16" | "e4m3", if it is not f16; then also "backend": "FLASH_ATTENTION_3"},
                     {"op": "unet",        "channels": 320, "batch": 2}],
            each with "mode": "eager" | "compiled" | "compiled_graph" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
            rounded to it; for models also "f16"; and "channels_last": true, for conv2d and models, where the layout is asked for}
@@ -25,7 +25,7 @@ Response: {"version": "2.9.0"}, then, as it happens, for each piece of work, by 
 
 A line is written as soon as it is known: who asked may end a piece that takes too long, and keeps what came before it.
 
-Everything but half_conv2d (f16, channels last), half_attention (f16 or bf16) and models in f16 is f32, with cuDNN's own tuning. Models in
+Everything but half_conv2d (f16, channels last), half_attention (f16, bf16 or e4m3) and models in f16 is f32, with cuDNN's own tuning. Models in
 tf32 and f16 are channels last. "autotuned" is max-autotune without its own graphs, captured by us. Runs are measured as in `bench::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
@@ -210,7 +210,7 @@ def operation(torch, work):
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         batch, heads, queries, d = shape
-        of_type = torch.bfloat16 if work.get("bf16") else torch.float16
+        of_type = {"f16": torch.float16, "bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn}[work.get("element", "f16")]
         q, k, v = (random(batch, heads, tokens, d).to(of_type) for tokens in (queries, work["keys"], work["keys"]))
         causal = work["causal"]
         if work["backend"] == "FLASH_ATTENTION_3":
@@ -218,7 +218,11 @@ def operation(torch, work):
 
             # Its tensors are [batch, tokens, heads, d].
             q, k, v = (tensor.transpose(1, 2).contiguous() for tensor in (q, k, v))
-            return inference(torch, lambda: flash_attn_func(q, k, v, causal=causal))
+            options = {"causal": causal}
+            if of_type == torch.float8_e4m3fn:
+                factor = torch.ones(batch, heads, device=device)
+                options.update(q_descale=factor, k_descale=factor, v_descale=factor)
+            return inference(torch, lambda: flash_attn_func(q, k, v, **options))
         backend = SDPBackend.__members__[work["backend"]]
 
         def attend():

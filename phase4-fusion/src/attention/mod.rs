@@ -11,6 +11,7 @@
 //! | `step06_tf32` | `attention_06_tf32.cu` | f32 on tensor cores, rounded to tf32 on the way |
 //! | [`step07_parts`] | `attention_07_parts.cu` | f32 on tensor cores: three products of tf32 for one of f32 |
 //! | `step08_stream` | `attention_08_stream.cu` | one query: every SM streams keys, without tensor cores |
+//! | `step09_e4m3` | `attention_09_e4m3.cu` | values and weights of one byte; a block turns V |
 //!
 //! [`Tuned`] chooses among those of f16 and bf16 by GPU and size.
 
@@ -18,7 +19,7 @@ use bench::ladder;
 use bytemuck::{Pod, Zeroable};
 use common::device::{Module, Swizzle, TensorMapConfig};
 use common::prelude::*;
-use common::tensor::Element;
+use common::tensor::{Element, F8E4M3};
 
 use crate::gemm::{LARGEST, ROW_BYTES, in_maps};
 use crate::tile;
@@ -32,6 +33,7 @@ mod step05_split;
 mod step06_tf32;
 pub mod step07_parts;
 mod step08_stream;
+mod step09_e4m3;
 mod tuned;
 
 pub use tuned::Tuned;
@@ -46,6 +48,7 @@ pub static LADDER: &[Step] = &[
     step06_tf32::STEP,
     step07_parts::STEP,
     step08_stream::STEP,
+    step09_e4m3::STEP,
 ];
 
 /// A step of the ladder.
@@ -56,6 +59,8 @@ pub const HEADS: [usize; 5] = [40, 64, 80, 128, 160];
 /// Number of those for which the steps with tensor maps have kernels, the first four: with a larger head, their tiles do not fit
 /// shared memory, or the sums of a thread do not fit its registers.
 const HEADS_OF_MAPS: usize = 4;
+/// Head sizes of the kernels for e4m3.
+const HEADS_OF_BYTES: [usize; 2] = [64, 128];
 /// Head sizes of the kernels for f32 on tensor cores.
 const HEADS_OF_F32: [usize; 8] = [8, 16, 24, 40, 64, 80, 128, 160];
 
@@ -81,6 +86,8 @@ pub enum Method {
     Slices(&'static [usize]),
     /// f16 from memory by clusters of this many blocks, which share a query.
     Stream(usize),
+    /// e4m3 through tensor maps, by a persistent grid.
+    Bytes,
 }
 
 impl Method {
@@ -90,6 +97,7 @@ impl Method {
             Method::Single | Method::Half => &HEADS,
             Method::Tf32 | Method::Parts => &HEADS_OF_F32,
             Method::Maps | Method::Stays | Method::Slices(_) | Method::Stream(_) => &HEADS[..HEADS_OF_MAPS],
+            Method::Bytes => &HEADS_OF_BYTES,
         }
     }
 
@@ -101,6 +109,7 @@ impl Method {
             Method::Parts => &[Products::Parts],
             Method::Stays => &[Products::F16, Products::Bf16],
             Method::Half | Method::Maps | Method::Slices(_) | Method::Stream(_) => &[Products::F16],
+            Method::Bytes => &[Products::E4m3],
         }
     }
 }
@@ -118,19 +127,28 @@ pub enum Products {
     F16,
     /// bf16.
     Bf16,
+    /// e4m3, whose weights are of e4m3 too.
+    E4m3,
 }
 
 impl Products {
     /// All, from the most exact.
-    pub const ALL: [Products; 5] = [Products::F32, Products::Parts, Products::Tf32, Products::F16, Products::Bf16];
+    pub const ALL: [Products; 6] =
+        [Products::F32, Products::Parts, Products::Tf32, Products::F16, Products::Bf16, Products::E4m3];
 
-    /// The type of the tensors.
+    /// The type of Q, K and V.
     pub fn element(self) -> ElementType {
         match self {
             Products::F32 | Products::Tf32 | Products::Parts => ElementType::F32,
             Products::F16 => ElementType::F16,
             Products::Bf16 => ElementType::BF16,
+            Products::E4m3 => ElementType::F8E4M3,
         }
+    }
+
+    /// The type of O.
+    pub fn output(self) -> ElementType {
+        if self == Products::E4m3 { ElementType::F16 } else { self.element() }
     }
 }
 
@@ -251,6 +269,17 @@ pub enum Inputs<'a> {
         /// Values, of k's shape.
         v: &'a Tensor,
     },
+    /// The same in e4m3, rounded from multiples of a factor each.
+    Scaled {
+        /// Queries.
+        q: &'a Tensor,
+        /// Keys.
+        k: &'a Tensor,
+        /// Values, of k's shape.
+        v: &'a Tensor,
+        /// What the three are to be multiplied by.
+        factors: [f32; 3],
+    },
     /// Result of one projection, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values.
     /// An image channels last, whose pixels are the tokens, has this layout too.
     Joined {
@@ -321,7 +350,7 @@ impl Inputs<'_> {
     /// [`Error::Shape`] if the shapes do not match.
     pub fn size(&self) -> Result<Size> {
         match self {
-            Inputs::Apart { q, k, v } => {
+            Inputs::Apart { q, k, v } | Inputs::Scaled { q, k, v, .. } => {
                 let [images, heads, queries, head] = q.dims("attention's q")?;
                 let [_, _, keys, _] = k.dims("attention's k")?;
                 k.expect_shape("attention's k", &[images, heads, keys, head])?;
@@ -346,7 +375,7 @@ impl Inputs<'_> {
     pub fn output_shape(&self) -> Result<Vec<usize>> {
         let Size { images, heads, queries, head, .. } = self.size()?;
         Ok(match self {
-            Inputs::Apart { .. } => vec![images, heads, queries, head],
+            Inputs::Apart { .. } | Inputs::Scaled { .. } => vec![images, heads, queries, head],
             Inputs::Joined { qkv, .. } => match (qkv.format(), qkv.shape()) {
                 (MemoryFormat::Nhwc, &[n, _, h, w]) => vec![n, heads * head, h, w],
                 _ => vec![images, queries, heads * head],
@@ -357,16 +386,21 @@ impl Inputs<'_> {
     /// Memory format of the inputs and O.
     fn format(&self) -> MemoryFormat {
         match self {
-            Inputs::Apart { .. } => MemoryFormat::Nchw,
+            Inputs::Apart { .. } | Inputs::Scaled { .. } => MemoryFormat::Nchw,
             Inputs::Joined { qkv, .. } => qkv.format(),
         }
     }
 
     fn element(&self) -> ElementType {
         match self {
-            Inputs::Apart { q, .. } => q.element_type(),
+            Inputs::Apart { q, .. } | Inputs::Scaled { q, .. } => q.element_type(),
             Inputs::Joined { qkv, .. } => qkv.element_type(),
         }
+    }
+
+    /// What Q, K and V are to be multiplied by.
+    fn factors(&self) -> [f32; 3] {
+        if let Inputs::Scaled { factors, .. } = *self { factors } else { [1.0; 3] }
     }
 
     /// The strides of Q, of K and V, and of O.
@@ -375,7 +409,7 @@ impl Inputs<'_> {
         let apart = |tokens: usize| Strides::new(heads * tokens * head, tokens * head, head);
         let joined = |parts: usize| Strides::new(queries * parts * heads * head, head, parts * heads * head);
         match self {
-            Inputs::Apart { .. } => [apart(queries), apart(keys), apart(queries)],
+            Inputs::Apart { .. } | Inputs::Scaled { .. } => [apart(queries), apart(keys), apart(queries)],
             Inputs::Joined { .. } => [joined(3), joined(3), joined(1)],
         }
     }
@@ -410,7 +444,7 @@ struct Parameters {
     causal: i32,
     /// Scale times log₂ e.
     scale: f32,
-    padding: i32,
+    of_values: f32,
 }
 
 impl Attention {
@@ -448,7 +482,7 @@ impl Attention {
 
     /// Why the step does not support these inputs' sizes without a mask, if it does not.
     pub fn refuses(&self, size: &Size) -> Option<String> {
-        self.refusal(size, Options::default(), self.element())
+        self.refusal(size, 1.0, false, self.element())
     }
 
     /// The same with its tiles shared out among this number of SMs.
@@ -457,7 +491,7 @@ impl Attention {
         Attention { processors, ..self }
     }
 
-    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out` of [`Inputs::output_shape`], and the log-sum-exp of the scaled scores of
+    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out` of [`Inputs::output_shape`], f16 if the inputs are of e4m3, and the log-sum-exp of the scaled scores of
     /// each row into `lse` \[images, heads, queries\] of f32; all on the stream's device.
     ///
     /// # Errors
@@ -474,7 +508,11 @@ impl Attention {
         let size = inputs.size()?;
         out.expect_shape("attention's output", &inputs.output_shape()?)?;
         lse.expect_shape("attention's log-sum-exp", &[size.images, size.heads, size.queries])?;
-        if let Some(reason) = self.refusal(&size, options, inputs.element()) {
+        let [of_q, of_k, of_v] = inputs.factors();
+        let scale = options.scale.map_or_else(|| 1.0 / (size.head as f64).sqrt(), f64::from) * f64::from(of_q * of_k);
+        let reason = self.refusal(&size, scale, options.causal, inputs.element());
+        let is_scaled = matches!(inputs, Inputs::Scaled { .. }) && self.method != Method::Bytes;
+        if let Some(reason) = reason.or_else(|| is_scaled.then(|| "only e4m3 comes with factors".to_owned())) {
             return Err(Error::Unsupported {
                 what: format!("attention `{}` of {}", self.name, size.name()),
                 device: stream.device().short_name(),
@@ -484,28 +522,43 @@ impl Attention {
         if size.rows() == 0 || size.head == 0 {
             return Ok(());
         }
+        let [matrices, heads, queries, keys, head] =
+            [size.matrices(), size.heads, size.queries, size.keys, size.head].map(|count| count as i32); // up to LARGEST
+        let parameters = Parameters {
+            strides: inputs.strides(&size),
+            matrices,
+            heads,
+            queries,
+            keys,
+            head,
+            causal: options.causal.into(),
+            scale: (scale * std::f64::consts::LOG2_E) as f32,
+            of_values: of_v,
+        };
         match inputs.element() {
-            ElementType::BF16 => self.queue::<half::bf16>(stream, inputs, options, &size, out, lse),
-            ElementType::F16 => self.queue::<half::f16>(stream, inputs, options, &size, out, lse),
-            _ => self.queue::<f32>(stream, inputs, options, &size, out, lse),
+            ElementType::BF16 => self.queue::<half::bf16, half::bf16>(stream, inputs, &parameters, &size, out, lse),
+            ElementType::F16 => self.queue::<half::f16, half::f16>(stream, inputs, &parameters, &size, out, lse),
+            ElementType::F8E4M3 => self.queue::<F8E4M3, half::f16>(stream, inputs, &parameters, &size, out, lse),
+            _ => self.queue::<f32, f32>(stream, inputs, &parameters, &size, out, lse),
         }
     }
 
     /// Why this step does not support a problem, if it does not.
-    fn refusal(&self, size: &Size, options: Options, element: ElementType) -> Option<String> {
+    fn refusal(&self, size: &Size, scale: f64, causal: bool, element: ElementType) -> Option<String> {
         let Size { queries, keys, head, .. } = *size;
         if self.products().iter().all(|products| products.element() != element) {
             let types: Vec<String> = self.products().iter().map(|products| products.element().to_string()).collect();
             return Some(format!("its kernels are for {}, not {element}", types.join(" and ")));
         }
         let most = self.largest_head();
-        if !head.is_multiple_of(8) || head > most {
-            return Some(format!("a head must have a multiple of 8 values, up to {most}"));
+        let multiple = if self.method == Method::Bytes { 16 } else { 8 }; // 16 bytes, but for f32
+        if !head.is_multiple_of(multiple) || head > most {
+            return Some(format!("a head must have a multiple of {multiple} values, up to {most}"));
         }
-        if options.scale.is_some_and(|scale| !(scale > 0.0 && scale.is_finite())) {
+        if size.head > 0 && !(scale > 0.0 && scale.is_finite()) {
             return Some("the scale must be positive: the largest score is looked for before it is scaled".to_owned());
         }
-        if options.causal && queries > keys {
+        if causal && queries > keys {
             return Some("with more queries than keys, a causal query would see no key".to_owned());
         }
         if keys == 0 && size.rows() > 0 {
@@ -531,16 +584,16 @@ impl Attention {
     /// Blocks of a launch: one or a cluster for each tile of queries; of a persistent grid as many as fit.
     fn blocks(&self, kernel: &HeadKernel, size: &Size, processors: usize) -> usize {
         match self.method {
-            Method::Stays => processors.min(kernel.tiles(size)),
+            Method::Stays | Method::Bytes => processors.min(kernel.tiles(size)),
             _ => kernel.tiles(size) * kernel.slices,
         }
     }
 
-    fn queue<T: Element>(
+    fn queue<T: Element, O: Element>(
         &self,
         stream: &Stream,
         inputs: Inputs<'_>,
-        options: Options,
+        parameters: &Parameters,
         size: &Size,
         out: &mut Tensor,
         lse: &mut Tensor,
@@ -548,7 +601,7 @@ impl Attention {
         let format = inputs.format();
         let Size { heads, queries, keys, head, .. } = *size;
         let [q, k, v] = match inputs {
-            Inputs::Apart { q, k, v } => [
+            Inputs::Apart { q, k, v } | Inputs::Scaled { q, k, v, .. } => [
                 q.buffer_of::<T>(format)?.slice(0..),
                 k.buffer_of::<T>(format)?.slice(0..),
                 v.buffer_of::<T>(format)?.slice(0..),
@@ -558,20 +611,6 @@ impl Attention {
                 [0, 1, 2].map(|part| of_all.slice(part * heads * head..))
             }
         };
-        let scale = options.scale.map_or_else(|| 1.0 / (head as f64).sqrt(), f64::from);
-        let [matrices, heads, of_queries, of_keys, of_head] =
-            [size.matrices(), heads, queries, keys, head].map(|count| count as i32); // up to LARGEST
-        let parameters = Parameters {
-            strides: inputs.strides(size),
-            matrices,
-            heads,
-            queries: of_queries,
-            keys: of_keys,
-            head: of_head,
-            causal: options.causal.into(),
-            scale: (scale * std::f64::consts::LOG2_E) as f32,
-            padding: 0,
-        };
         let of_head = self.kernel(T::TYPE, size, self.processors);
         let blocks = self.blocks(of_head, size, self.processors);
         let config = LaunchConfig {
@@ -579,11 +618,11 @@ impl Attention {
             block_dim: (of_head.threads, 1, 1),
             shared_mem_bytes: of_head.shared_bytes,
         };
-        let (out, lse) = (out.buffer_of_mut::<T>(format)?, lse.buffer_mut()?);
+        let (out, lse) = (out.buffer_of_mut::<O>(format)?, lse.buffer_mut()?);
         let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
         let maps = match self.method {
             Method::Single | Method::Tf32 | Method::Parts | Method::Half | Method::Stream(_) => None,
-            Method::Maps | Method::Stays | Method::Slices(_) => {
+            Method::Maps | Method::Stays | Method::Slices(_) | Method::Bytes => {
                 let of_kv = boxes(keys, &parameters.strides[1], of_head.keys);
                 Some([
                     stream.tensor_map(&q, &boxes(queries, &parameters.strides[0], of_head.queries))?,
@@ -597,7 +636,7 @@ impl Attention {
             None => launch.arg(&q).arg(&k).arg(&v),
             Some([q, k, v]) => launch.arg(q).arg(k).arg(v),
         };
-        launch.arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(&parameters));
+        launch.arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(parameters));
         // SAFETY: the kernel reads Q [queries, head] and K and V [keys, head] of each image and head, and writes O and the
         // log-sum-exp of each query; shapes, types and strides were compared, and there is a block or a cluster for each tile of
         // queries, or the grid shares them out.

@@ -154,7 +154,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     };
     let work: Vec<PeerRequest> = single(Arithmetic::F32).chain(single(Arithmetic::Tf32)).collect();
     let half = sizes.iter().flat_map(|size| {
-        BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, false, backend))
+        BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, None, backend))
     });
     let pytorch = torch::measure(device, &bench, &work.into_iter().chain(half).collect::<Vec<_>>());
     let (of_single, rest) = pytorch.timings.split_at(sizes.len());
@@ -164,7 +164,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut wrong = Vec::new();
     let attention = Attention::load(device)?;
     let stream = device.stream();
-    let steps = load_steps(LADDER, device)?;
+    let steps = load_steps(LADDER.iter().filter(|step| step.method.products() != [Products::E4m3]), device)?;
     for (((&size, sdpa), in_tf32), halves) in
         sizes.iter().zip(of_single).zip(of_tf32).zip(of_half.chunks(BACKENDS.len()))
     {
@@ -226,11 +226,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                     continue;
                 }
             };
-            let (products, options) = (step.products()[0], Options::default()); // bf16 is in `tensor-attention`
+            let (products, options) = (step.products()[0], Options::default()); // bf16 and e4m3 are in `tensor-attention`
             let peer = match products {
                 Products::F32 | Products::Parts => &sdpa,
                 Products::Tf32 => &sdpa_in_tf32,
-                Products::F16 | Products::Bf16 => &sdpa_in_half,
+                Products::F16 | Products::Bf16 | Products::E4m3 => &sdpa_in_half,
             };
             let problem = AttentionProblem::seeded(device, size.of_ladder(), Layout::Joined, products, options)?;
             let outcome = run_with(

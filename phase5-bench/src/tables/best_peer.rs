@@ -135,9 +135,9 @@ fn typed_ladder(problem: &str, step: &str) -> Option<(Side, String)> {
     Some((side_of_step(step), problem.split(' ').next()?.to_owned()))
 }
 
-/// In f16, or in bf16 if the problem says so. The fastest of several peers also has its own row.
+/// In f16, or in the type that the problem names. The fastest of several peers also has its own row.
 fn attends_in_half(problem: &str, step: &str) -> Option<(Side, String)> {
-    let element = if problem.ends_with(", bf16") { "bf16" } else { "f16" };
+    let element = problem.rsplit(", ").next().filter(|last| ["bf16", "e4m3"].contains(last)).unwrap_or("f16");
     (step != tensor_attention::BEST).then(|| (side_of_step(step), element.to_owned()))
 }
 

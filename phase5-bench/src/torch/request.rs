@@ -46,7 +46,7 @@ impl Arithmetic {
 pub enum Backend {
     /// FlashAttention-2.
     FlashAttention,
-    /// FlashAttention-3, a package of its own (`fa3-fwd`), for bf16.
+    /// FlashAttention-3, a package of its own (`fa3-fwd`), for bf16 and e4m3.
     #[serde(rename = "FLASH_ATTENTION_3")]
     FlashAttention3,
     /// cuDNN's.
@@ -119,13 +119,13 @@ enum Operation {
     Attention {
         shape: [usize; 4],
     },
-    /// In f16 or bf16, by one implementation.
+    /// In f16, or another type, by one implementation.
     HalfAttention {
         shape: [usize; 4],
         keys: usize,
         causal: bool,
-        #[serde(skip_serializing_if = "is_false")]
-        bf16: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        element: Option<&'static str>,
         backend: Backend,
     },
     Unet {
@@ -204,9 +204,15 @@ impl PeerRequest {
         PeerRequest::new(Operation::Attention { shape }, mode)
     }
 
-    /// The same in f16 or bf16 by one implementation, with this number of keys; with a mask, of as many queries.
-    pub fn half_attention(shape: [usize; 4], keys: usize, causal: bool, bf16: bool, backend: Backend) -> PeerRequest {
-        PeerRequest::new(Operation::HalfAttention { shape, keys, causal, bf16, backend }, Mode::Eager)
+    /// The same in f16, or in `element`, by one implementation, with this number of keys; with a mask, of as many queries.
+    pub fn half_attention(
+        shape: [usize; 4],
+        keys: usize,
+        causal: bool,
+        element: Option<&'static str>,
+        backend: Backend,
+    ) -> PeerRequest {
+        PeerRequest::new(Operation::HalfAttention { shape, keys, causal, element, backend }, Mode::Eager)
     }
 
     /// A forward pass of the video U-Net over `batch` latents of 64 × 64.
@@ -235,8 +241,8 @@ mod tests {
             PeerRequest::gemm([2, 3, 4], true, Mode::Eager),
             PeerRequest::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
             PeerRequest::statistics([1, 2, 8, 8], Mode::Eager),
-            PeerRequest::half_attention([1, 2, 3, 8], 5, false, false, Backend::CudnnAttention),
-            PeerRequest::half_attention([1, 2, 3, 8], 5, true, true, Backend::FlashAttention3),
+            PeerRequest::half_attention([1, 2, 3, 8], 5, false, None, Backend::CudnnAttention),
+            PeerRequest::half_attention([1, 2, 3, 8], 5, true, Some("bf16"), Backend::FlashAttention3),
             PeerRequest::resnet18(4, Mode::Cpu),
             PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
             PeerRequest::unet(16, 1, Mode::CompiledGraph).with_arithmetic(Arithmetic::F16),
@@ -253,7 +259,7 @@ mod tests {
                 { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" },
                 { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": false,
                   "backend": "CUDNN_ATTENTION", "mode": "eager" },
-                { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": true, "bf16": true,
+                { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": true, "element": "bf16",
                   "backend": "FLASH_ATTENTION_3", "mode": "eager" },
                 { "op": "resnet18", "batch": 4, "mode": "cpu" },
                 { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" },
