@@ -444,6 +444,7 @@ struct Parameters {
     causal: i32,
     /// Scale times log₂ e.
     scale: f32,
+    /// Factor of V.
     of_values: f32,
 }
 
@@ -491,8 +492,8 @@ impl Attention {
         Attention { processors, ..self }
     }
 
-    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out` of [`Inputs::output_shape`], f16 if the inputs are of e4m3, and the log-sum-exp of the scaled scores of
-    /// each row into `lse` \[images, heads, queries\] of f32; all on the stream's device.
+    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out` of [`Inputs::output_shape`] and [`Products::output`], and the log-sum-exp of the
+    /// scaled scores of each row into `lse` \[images, heads, queries\] of f32; all on the stream's device.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not match; [`Error::Unsupported`] with the reason if the step does not support this
@@ -511,8 +512,8 @@ impl Attention {
         let [of_q, of_k, of_v] = inputs.factors();
         let scale = options.scale.map_or_else(|| 1.0 / (size.head as f64).sqrt(), f64::from) * f64::from(of_q * of_k);
         let reason = self.refusal(&size, scale, options.causal, inputs.element());
-        let is_scaled = matches!(inputs, Inputs::Scaled { .. }) && self.method != Method::Bytes;
-        if let Some(reason) = reason.or_else(|| is_scaled.then(|| "only e4m3 comes with factors".to_owned())) {
+        let has_factors = matches!(inputs, Inputs::Scaled { .. }) && self.method != Method::Bytes;
+        if let Some(reason) = reason.or_else(|| has_factors.then(|| "only e4m3 comes with factors".to_owned())) {
             return Err(Error::Unsupported {
                 what: format!("attention `{}` of {}", self.name, size.name()),
                 device: stream.device().short_name(),

@@ -173,6 +173,14 @@ device_test! {
         assert!(refused([4, 0, 64], plain, single)?.ends_with("nothing to weigh"));
         assert!(refused([4, 4, 64], Options { scale: Some(-1.0), ..plain }, single)?.contains("the scale must be positive"));
         assert!(refused([4, 4, 64], plain, ElementType::F16)?.ends_with("its kernels are for f32, not f16"));
+        let (x, mut lse) = (tensor(&[1, 2, 4, 64], single)?, tensor(&[1, 2, 4], single)?);
+        let inputs = Inputs::Scaled { q: &x, k: &x, v: &x, factors: [1.0; 3] };
+        let error = attention.launch(&stream, inputs, plain, &mut tensor(&[1, 2, 4, 64], single)?, &mut lse).unwrap_err();
+        assert!(error.to_string().ends_with("only e4m3 comes with factors"), "{error}");
+        if let Some(bytes) = here(&device, step("e4m3").load(&device))? {
+            let reason = bytes.refuses(&Size { images: 1, heads: 1, queries: 4, keys: 4, head: 40 });
+            assert_eq!(reason.as_deref(), Some("a head must have a multiple of 16 values, up to 128"));
+        }
         Ok(())
     }
 
