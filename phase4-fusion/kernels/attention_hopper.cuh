@@ -57,24 +57,6 @@ __device__ inline void copy_tile(unsigned to, int box_bytes, const TensorMap &ma
 // ANCHOR_END: copies
 
 // ANCHOR: products
-// Keeps the compiler from moving what it knows of these values across this place: products that it does not see are writing or reading
-// them until a wait.
-template <int COUNT>
-__device__ inline void hold(float (&values)[COUNT]) {
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        asm volatile("" : "+f"(values[i])::"memory");
-    }
-}
-
-template <int COUNT>
-__device__ inline void hold(unsigned (&values)[COUNT][4]) {
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        asm volatile("" : "+r"(values[i][0]), "+r"(values[i][1]), "+r"(values[i][2]), "+r"(values[i][3])::"memory");
-    }
-}
-
 // Begins S = Q · Kᵀ of a warpgroup, whose rows of Q begin at `q_rows`.
 template <class T>
 __device__ inline void begin_scores(float (&scores)[T::KEYS / 2], unsigned q_rows, unsigned k_tile) {

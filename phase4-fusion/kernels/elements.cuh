@@ -40,6 +40,13 @@ struct E4M3 {
     using Value = unsigned char;
 };
 
+// The same, where blocks of values have scales.
+struct ScaledE4M3 : E4M3 {};
+template <class Element>
+constexpr bool SCALED = false;
+template <>
+constexpr bool SCALED<ScaledE4M3> = true;
+
 struct S8 {
     using Value = signed char;
 };
@@ -70,6 +77,11 @@ template <>
 struct Product<E4M3> {
     using Sum = float;
     using Out = F16;
+};
+template <>
+struct Product<ScaledE4M3> {
+    using Sum = float;
+    using Out = BF16;
 };
 template <>
 struct Product<S8> {

@@ -41,7 +41,9 @@ struct Geometry : Shape {
     static constexpr int OUT_COLUMNS = OUT_ROW / sizeof(typename Out::Value);
     static constexpr int OUT_BYTES = 64 * OUT_ROW;                     // of a box of C, 64 rows
     static constexpr int OUT_PLACE = Shape::STAGES * STAGE_BYTES;
-    static constexpr int BARRIERS = OUT_PLACE + Shape::CONSUMERS * Shape::OUT_BOXES * OUT_BYTES;
+    static constexpr int SCALES = OUT_PLACE + Shape::CONSUMERS * Shape::OUT_BOXES * OUT_BYTES;
+    static constexpr int SCALE_BYTES = SCALED<Element> ? Shape::BM * 4 : 0;  // of a stage: a scale per row of A
+    static constexpr int BARRIERS = SCALES + Shape::STAGES * SCALE_BYTES;
     static constexpr int SHARED = BARRIERS + 2 * Shape::STAGES * 8;
     static constexpr int BOXES = PARTS * Shape::BN / OUT_COLUMNS;      // of a consumer's part of C
     static_assert(WM % 64 == 0, "a consumer's rows must be whole instructions");
@@ -51,6 +53,10 @@ struct Geometry : Shape {
     static_assert(Shape::BM * Shape::BN * 4 <= OUT_PLACE || Shape::SLICES == 1, "the ring must hold a slice's sums");
     static_assert(SHARED <= 227 * 1024, "a block has 227 KiB of shared memory at most");
 };
+
+// A thread's sums of a tile.
+template <class Shape>
+using Sums = typename Product<typename Shape::Element>::Sum[Geometry<Shape>::PARTS][Shape::BN / 2];
 
 // A stage of the ring and the parity of its present use.
 template <int STAGES>
@@ -136,9 +142,13 @@ __device__ inline void produce(const TensorMap &a, const TensorMap &b, const Sou
             unsigned a_tile = shared + ring.stage * G::STAGE_BYTES, b_tile = a_tile + G::A_BYTES;
             unsigned arrived = full + 8 * ring.stage;
             barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            barrier_expect(arrived, G::STAGE_BYTES);
+            barrier_expect(arrived, G::STAGE_BYTES + G::SCALE_BYTES);
             source.template copy<(Shape::COLUMNS > 1)>(a, row_of<Shape>(rank), a_tile + column * A_PART * ROW_BYTES, start, step, G::BK,
                                                        arrived);
+            if constexpr (SCALED<typename G::Element>) {
+                unsigned scales = shared + G::SCALES + ring.stage * G::SCALE_BYTES + column * A_PART * 4;
+                copy_box_to<(Shape::COLUMNS > 1)>(row_of<Shape>(rank), scales, source.of_a, start, step, arrived);
+            }
             if (LAYOUT == TRANSPOSED) {
                 copy_box_to<(Shape::ROWS > 1)>(column_of<Shape>(rank), b_tile + row * B_PART * ROW_BYTES, b, step * G::BK,
                                                at.y + row * B_PART, arrived);
@@ -153,9 +163,9 @@ __device__ inline void produce(const TensorMap &a, const TensorMap &b, const Sou
     }
 }
 
-// The product of one stage: all instructions of a consumer.
-template <class Shape, Layout LAYOUT, class Sum>
-__device__ inline void multiply(Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 2], unsigned a_tile, unsigned b_tile, bool add) {
+// The product of one stage: all instructions of a consumer, or those of some of its parts.
+template <class Shape, Layout LAYOUT, class Sum, int PARTS>
+__device__ inline void multiply(Sum (&sums)[PARTS][Shape::BN / 2], unsigned a_tile, unsigned b_tile, bool add) {
     using G = Geometry<Shape>;
     // Groups of 8 rows, 1024 bytes each, follow one another. Row by row, B's columns beyond the first box lie a box further on.
     unsigned long long b = LAYOUT == TRANSPOSED ? descriptor(b_tile, 16, 1024) : descriptor(b_tile, G::BK * ROW_BYTES, 1024);
@@ -163,7 +173,7 @@ __device__ inline void multiply(Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 
 #pragma unroll
     for (int k = 0; k < ROW_BYTES / INSTRUCTION_BYTES; k++) {
 #pragma unroll
-        for (int part = 0; part < G::PARTS; part++) {
+        for (int part = 0; part < PARTS; part++) {
             unsigned long long a = descriptor(a_tile + part * 64 * ROW_BYTES, 16, 1024);
             wgmma<LAYOUT == ROW_MAJOR>(typename G::Element(), sums[part], a + (k * INSTRUCTION_BYTES >> 4), b + (k * B_STEP >> 4), add || k > 0);
         }
@@ -297,28 +307,17 @@ __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned s
 }
 // ANCHOR_END: slices
 
-template <class Shape, Layout LAYOUT, class Place>
-__device__ inline void consume(const Place &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int first_step,
-                               int last_step, int m, int n) {
-    using G = Geometry<Shape>;
-    using Sum = typename Product<typename G::Element>::Sum;
-    int consumer = threadIdx.x / GROUP_THREADS - 1, lane = threadIdx.x % 32;
-    int rank = G::CLUSTER > 1 ? cluster_rank() : 0;
-    unsigned full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
-    // A stage is free once every warp that read it says so, to every block that fills a part of it.
-    bool tells = lane < G::CLUSTER && (row_of<Shape>(rank) | column_of<Shape>(rank)) >> lane & 1;
-    auto release = [&](int stage) {
-        if (tells) {
-            G::CLUSTER > 1 ? barrier_arrive_at(empty + 8 * stage, lane) : barrier_arrive(empty + 8 * stage);
-        }
-    };
-    Ring<Shape::STAGES> ring;
-    for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-        Sum sums[G::PARTS][Shape::BN / 2];
+// How the sums of a tile are made; `at()` is its first row and column. Blocks with scales have another way (gemm_scaled.cuh).
+template <class Source>
+struct Steps {
+    template <class Shape, Layout LAYOUT, class At, class Release>
+    static __device__ void add(Sums<Shape> &sums, const Source &, const At &, unsigned shared, int consumer, Ring<Shape::STAGES> &ring,
+                               int first_step, int last_step, const Release &release) {
+        using G = Geometry<Shape>;
         int before = 0;
         for (int step = first_step; step < last_step; step++, ring.next()) {
             unsigned a_tile = shared + ring.stage * G::STAGE_BYTES, b_tile = a_tile + G::A_BYTES;
-            barrier_wait(full + 8 * ring.stage, ring.parity);
+            barrier_wait(shared + G::BARRIERS + 8 * ring.stage, ring.parity);
             wgmma_fence();
             multiply<Shape, LAYOUT>(sums, a_tile + consumer * G::WM * ROW_BYTES, b_tile, step > first_step);
             wgmma_commit();
@@ -329,13 +328,37 @@ __device__ inline void consume(const Place &c, const Epilogue &epilogue, unsigne
             before = ring.stage;
         }
         wgmma_wait<0>();
+        if (Shape::SLICES == 1) {
+            release(before);
+        }
+    }
+};
+
+template <class Shape, Layout LAYOUT, class Place, class Source>
+__device__ inline void consume(const Place &c, const Epilogue &epilogue, const Source &source, unsigned shared, Tiles<Shape> tiles,
+                               int first_step, int last_step, int m, int n) {
+    using G = Geometry<Shape>;
+    int consumer = threadIdx.x / GROUP_THREADS - 1, lane = threadIdx.x % 32;
+    int rank = G::CLUSTER > 1 ? cluster_rank() : 0;
+    unsigned empty = shared + G::BARRIERS + 8 * Shape::STAGES;
+    // A stage is free once every warp that read it says so, to every block that fills a part of it.
+    bool tells = lane < G::CLUSTER && (row_of<Shape>(rank) | column_of<Shape>(rank)) >> lane & 1;
+    auto release = [&](int stage) {
+        if (tells) {
+            G::CLUSTER > 1 ? barrier_arrive_at(empty + 8 * stage, lane) : barrier_arrive(empty + 8 * stage);
+        }
+    };
+    Ring<Shape::STAGES> ring;
+    for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
+        Sums<Shape> sums;
+        auto at = [&] { return tiles(tile, rank); };
+        Steps<Source>::template add<Shape, LAYOUT>(sums, source, at, shared, consumer, ring, first_step, last_step, release);
         if constexpr (Shape::SLICES > 1) {
             sync_warps(1, Shape::CONSUMERS * GROUP_THREADS);  // no warp reads the ring any more
             share_sums<Shape>(sums, shared, consumer);
         } else {
-            release(before);
-            int2 at = tiles(tile, rank);
-            store<Shape>(c, epilogue, sums, shared, consumer, at.x + consumer * G::WM, at.y, m, n);
+            int2 first = at();
+            store<Shape>(c, epilogue, sums, shared, consumer, first.x + consumer * G::WM, first.y, m, n);
         }
     }
     if (Shape::SLICES == 1 && threadIdx.x % GROUP_THREADS == 0) {
@@ -384,7 +407,7 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Place 
         if (Shape::CONSUMERS > 1) {
             take_registers<232>();
         }
-        consume<Shape, LAYOUT>(c, epilogue, shared, tiles, first_step, last_step, m, n);
+        consume<Shape, LAYOUT>(c, epilogue, source, shared, tiles, first_step, last_step, m, n);
         if constexpr (Shape::SLICES > 1) {
             cluster_sync();  // the sums of all slices are there
             int2 at = tiles(tiles.first(), slice);

@@ -212,6 +212,24 @@ __device__ inline void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
+// Keeps the compiler from moving what it knows of these values across this place: products that it does not see are writing or reading
+// them until a wait.
+template <int COUNT>
+__device__ inline void hold(float (&values)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        asm volatile("" : "+f"(values[i])::"memory");
+    }
+}
+
+template <int COUNT>
+__device__ inline void hold(unsigned (&values)[COUNT][4]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        asm volatile("" : "+r"(values[i][0]), "+r"(values[i][1]), "+r"(values[i][2]), "+r"(values[i][3])::"memory");
+    }
+}
+
 // Where a tile with rows of 128 bytes lies, swizzled by 128 bytes: `leading` and `stride` in bytes (PTX ISA, "Matrix
 // Descriptor Format"). The tile begins at a multiple of 1024 bytes.
 __device__ inline unsigned long long descriptor(unsigned address, unsigned leading, unsigned stride) {
@@ -219,7 +237,6 @@ __device__ inline unsigned long long descriptor(unsigned address, unsigned leadi
            (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
 }
 // ANCHOR_END: wgmma
-
 
 __device__ inline void store_pair(unsigned to, float first, float second) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(first), "f"(second) : "memory");

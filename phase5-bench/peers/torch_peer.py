@@ -2,6 +2,7 @@
 
 Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
            "work": [{"op": "gemm",        "shape": [M, N, K], "transposed": true | false},
+                    {"op": "scaled_gemm", "shape": [M, N, K], multiples of 128},
                     {"op": "linear_relu", "shape": [batch, in, out], "backward": true | false},
                     {"op": "conv2d",      "shape": [N, C, H, W], "weight": [K, C / groups, R, S],
                                           "stride": [y, x], "padding": [y, x], "dilation": [y, x], "groups": g},
@@ -25,7 +26,7 @@ Response: {"version": "2.9.0"}, then, as it happens, for each piece of work, by 
 
 A line is written as soon as it is known: who asked may end a piece that takes too long, and keeps what came before it.
 
-Everything but half_conv2d (f16, channels last), half_attention (f16, bf16 or e4m3) and models in f16 is f32, with cuDNN's own tuning. Models in
+Everything but scaled_gemm (8-bit floats to bf16, with scales of 1 × 128 and 128 × 128 values), half_conv2d (f16, channels last), half_attention (f16, bf16 or e4m3) and models in f16 is f32, with cuDNN's own tuning. Models in
 tf32 and f16 are channels last. "autotuned" is max-autotune without its own graphs, captured by us. Runs are measured as in `bench::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
@@ -148,6 +149,19 @@ def operation(torch, work):
         b = random(n, k).t() if work["transposed"] else random(k, n)
         c = torch.empty(m, n, device="cuda")
         return inference(torch, lambda: torch.mm(a, b, out=c))
+    if op == "scaled_gemm":
+        m, n, k = shape
+
+        def in_blocks(matrix, high):
+            rows, columns = matrix.shape
+            blocks = matrix.view(rows // high, high, columns // 128, 128)
+            scales = blocks.abs().amax(dim=(1, 3)) / 448
+            values = (blocks / scales[:, None, :, None]).to(torch.float8_e4m3fn)
+            return values.view(rows, columns), scales
+
+        (a, of_a), (b, of_b) = in_blocks(random(m, k), 1), in_blocks(random(n, k), 128)
+        of_a = of_a.t().contiguous().t()  # the scales of a column of blocks next to each other
+        return inference(torch, lambda: torch._scaled_mm(a, b.t(), of_a, of_b.t(), out_dtype=torch.bfloat16))
     if op == "linear_relu":
         batch, inputs, outputs = shape
         x, w, b = random(batch, inputs), random(outputs, inputs), random(outputs)

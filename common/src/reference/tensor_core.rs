@@ -79,13 +79,15 @@ pub struct TensorGemm<'a> {
     pub input: ElementType,
     /// The type of C.
     pub output: ElementType,
+    /// Products that a tensor core adds up; sums of more are continued in f32. K if it adds up all.
+    pub chain: usize,
 }
 
 impl<'a> TensorGemm<'a> {
     /// Only the product.
     pub fn new(product: Gemm<'a>, input: ElementType, output: ElementType) -> TensorGemm<'a> {
         let (scale, shift, residual, activation) = (None, None, None, Activation::None);
-        TensorGemm { product, scale, shift, residual, activation, input, output }
+        TensorGemm { product, scale, shift, residual, activation, input, output, chain: product.k }
     }
 
     /// Every output, and the tolerance for a kernel's.
@@ -128,7 +130,8 @@ impl<'a> TensorGemm<'a> {
     ///
     /// - for integers nothing;
     /// - each factor of tf32 is an f32 without its last 13 bits, 2⁻¹⁰ of it at most, so a product is off by 2 · 2⁻¹⁰ and a little;
-    /// - the bits that the adder cuts off (`Adder`);
+    /// - the bits that the adder cuts off (`Adder`), of a chain of products; where chains are added in f32, a rounding each, and one each
+    ///   for both scales of a chain, for their product, and for the reference's factors, which are f32 too;
     /// - the epilogue in f32: four roundings of at most the sum of all magnitudes; for GELU and SiLU the slope, at most 1.13, and
     ///   their own error: GELU's polynomial, ex2.approx and roundings are within 8 roundings, and SiLU's e⁻ˣ, by ex2.approx, and its
     ///   approximate quotient within 16 and 2·|x| more, for the rounding of its argument;
@@ -144,7 +147,10 @@ impl<'a> TensorGemm<'a> {
         let scaled = magnitude * most(self.scale, 1.0);
         let all = scaled + most(self.shift, 0.0) + most(self.residual, 0.0);
         let inputs = if self.input == ElementType::F32 { 2.0 * 2f64.powi(-10) } else { 0.0 };
-        let sum = scaled * (inputs + Adder::of(self.input).loss(terms)) + all * 4.0 * F32_ROUND_OFF;
+        let chains = terms.div_ceil(self.chain.max(1));
+        let added = if chains > 1 { (chains + 5) as f64 * F32_ROUND_OFF } else { 0.0 };
+        let products = scaled * (inputs + Adder::of(self.input).loss(terms.min(self.chain)) + added);
+        let sum = products + all * 4.0 * F32_ROUND_OFF;
         let activated = match self.activation {
             Activation::None | Activation::Relu => sum,
             Activation::Gelu => 1.13 * sum + all * 8.0 * F32_ROUND_OFF,
@@ -172,6 +178,15 @@ mod tests {
         assert_eq!((reference.values[0], reference.magnitude), (32.0, 32.0));
         let sum = 32.0 * (16.0 * (5.0 * 2f64.powi(-25) + 2f64.powi(-23)) + 4.0 * F32_ROUND_OFF);
         assert_eq!(tolerance, Tolerance::new(sum * (1.0 + 2f64.powi(-11)) + 2f64.powi(-25), 2f64.powi(-11)));
+        let in_chains = |chain| {
+            let product = Gemm::new(&a, &b, 1, 1, 64);
+            let gemm = TensorGemm::new(product, ElementType::F8E4M3, ElementType::F32);
+            TensorGemm { chain, ..gemm }.all().unwrap().1.absolute
+        };
+        let addition = 34.0 * 2f64.powi(-13);
+        let rounded = |sum: f64| (sum + 32.0 * 4.0 * F32_ROUND_OFF) * (1.0 + F32_ROUND_OFF);
+        assert_eq!(in_chains(64), rounded(32.0 * 2.0 * addition));
+        assert_eq!(in_chains(32), rounded(32.0 * (addition + 7.0 * F32_ROUND_OFF)));
         let (_, of_integers) = of(ElementType::I8, ElementType::I32);
         assert_eq!(of_integers, Tolerance::exact());
         let (_, of_tf32) = of(ElementType::F32, ElementType::F32);

@@ -14,12 +14,13 @@ use crate::probe;
 pub fn planted(source: &KernelSource, right: &str, wrong: &str) -> KernelSource {
     let text = with_headers(source);
     assert_eq!(text.matches(right).count(), 1, "`{right}` in {}", source.label());
-    let text = format!("{}{}", quick_to_compile(), text.replace(right, wrong));
+    let quick = if text.contains("wgmma.mma_async") { "" } else { quick_to_compile() };
+    let text = format!("{quick}{}", text.replace(right, wrong));
     KernelSource::from_text(format!("planted_{}", source.name), text)
 }
 
 /// The head of a kernel that is run once: large ones compile in a seventh of the time. NVRTC has the option since CUDA 13 at the
-/// latest.
+/// latest. It leaves loops as they are, so that sums of wgmma would be stored while products are in flight: a finding of its own.
 fn quick_to_compile() -> &'static str {
     let has_it = nvrtc().is_ok_and(|nvrtc| nvrtc.version >= (13, 0));
     if has_it { "// nvrtc: --Ofast-compile=mid\n" } else { "" }

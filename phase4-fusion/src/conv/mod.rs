@@ -22,7 +22,7 @@ use common::tensor::Element;
 mod few_channels;
 mod tiles;
 
-use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, Precision, ROW_BYTES, boxes, in_maps};
+use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, Precision, ROW_BYTES, Scales, boxes, in_maps};
 use crate::tile::{ChosenTile, LoadedTile, TileShape, Tiles, Work};
 use few_channels::FewChannels;
 
@@ -234,6 +234,9 @@ impl Conv {
             device: stream.device().short_name(),
             reason,
         };
+        if epilogue.blocks.is_some() {
+            return Err(refuse(Scales::FOR_PRODUCTS.to_owned()));
+        }
         let precision = PRECISIONS.into_iter().find(|precision| precision.input() == x.element_type());
         let precision = precision.ok_or_else(|| refuse(format!("it has no kernel for {}", x.element_type())))?;
         let plan = self.plan(&layer, params, precision).map_err(refuse)?;

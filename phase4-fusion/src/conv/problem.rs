@@ -105,6 +105,7 @@ impl ConvProblem {
         let Finish { alpha, scale_shift, residual, activation, later } = self.finish;
         let columns = Columns { values: &self.columns, first: FIRST, count: self.output[1] };
         Epilogue {
+            blocks: None,
             alpha: if alpha == 0.0 { 1.0 } else { alpha },
             scale: scale_shift.then_some(&self.scale),
             shift: scale_shift.then_some(&self.shift),

@@ -10,7 +10,7 @@ use common::reference::{self, Conv2dParams, Reference};
 use common::tensor::Element;
 
 use crate::conv::{self, Size, windows};
-use crate::gemm::{Activation, Epilogue, LARGEST, Later, Precision, ROW_BYTES, boxes};
+use crate::gemm::{Activation, Epilogue, LARGEST, Later, Precision, ROW_BYTES, Scales, boxes};
 use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
@@ -114,6 +114,9 @@ impl UpsampleConv {
             device: stream.device().short_name(),
             reason,
         };
+        if epilogue.blocks.is_some() {
+            return Err(refuse(Scales::FOR_PRODUCTS.to_owned()));
+        }
         if epilogue.adds_later() {
             return Err(refuse(Later::FOR_CONVOLUTIONS.to_owned()));
         }

@@ -4,7 +4,7 @@ use common::limits::fits_i32;
 use common::prelude::*;
 pub use common::reference::Activation;
 
-use super::{Size, matrix};
+use super::{Scales, Size, matrix};
 
 /// C = activation(scale · (alpha · A·B) + shift + residual) + later additions.
 ///
@@ -12,6 +12,8 @@ use super::{Size, matrix};
 /// unchanged: they support nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a> {
+    /// Factors of the blocks of A and B, for [`super::Precision::ScaledE4M3`] and only for it. They are part of the sum.
+    pub blocks: Option<Scales<'a>>,
     /// Factor of the product.
     pub alpha: f32,
     /// \[N\] of f32, factor of each column.
@@ -75,6 +77,7 @@ impl Default for Epilogue<'_> {
     /// Only the product.
     fn default() -> Self {
         Epilogue {
+            blocks: None,
             alpha: 1.0,
             scale: None,
             shift: None,
@@ -98,11 +101,12 @@ impl Epilogue<'_> {
     }
 
     /// Compares the shapes with the product's.
-    pub(super) fn check(&self, Size { m, n, .. }: Size) -> Result<()> {
+    pub(super) fn check(&self, size @ Size { m, n, .. }: Size) -> Result<()> {
         let vectors = [("gemm's scale", self.scale), ("gemm's shift", self.shift)];
         for (what, tensor) in vectors {
             tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &[n]))?;
         }
+        self.blocks.map_or(Ok(()), |scales| scales.check(size))?;
         let Some(residual) = self.residual else { return Ok(()) };
         match matrix("gemm's residual", residual)? {
             [rows, columns] if [rows, columns] == [m, n] => Ok(()),

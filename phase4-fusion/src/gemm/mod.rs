@@ -32,11 +32,13 @@ pub use phase2_conv_bn::gemm::Layout;
 
 mod epilogue;
 mod precision;
+mod scaled;
 mod tiles;
 
 pub(crate) use epilogue::activation_number;
 pub use epilogue::{Activation, Columns, Epilogue, Later};
 pub use precision::Precision;
+pub use scaled::{BLOCK, Scaled, Scales};
 
 use crate::tile::{self, ChosenTile, Geometry, Kernels, LoadedTile, TileShape, Work};
 pub(crate) use precision::in_maps;
@@ -76,7 +78,8 @@ pub static LADDER: &[Step] = &[
 ];
 
 /// The last steps for types of other than 16 bits.
-pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8, step13_slices::TF32];
+pub static OTHERS: &[Step] =
+    &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::SCALED_E4M3, step12_tuned::S8, step13_slices::TF32];
 
 /// Steps for Blackwell, which no record has: they run on the simulator, by the manual.
 pub static BLACKWELL: &[Step] = &[step14_tensor_memory::STEP, step15_pairs::STEP];
@@ -173,10 +176,11 @@ pub struct Tuned {
 }
 
 /// The steps of Hopper GPUs, by type.
-static HOPPER: [&[Step]; 4] = [
+static HOPPER: [&[Step]; 5] = [
     &[step12_tuned::STEP, step13_slices::STEP],
     &[step12_tuned::TF32, step13_slices::TF32],
     &[step12_tuned::E4M3],
+    &[step12_tuned::SCALED_E4M3],
     &[step12_tuned::S8],
 ];
 
@@ -295,6 +299,7 @@ macro_rules! with_types {
             Precision::Bf16 => with_types!(@ half::bf16, half::bf16, $A, $C => $body),
             Precision::Tf32 => with_types!(@ f32, f32, $A, $C => $body),
             Precision::E4M3 => with_types!(@ common::tensor::F8E4M3, half::f16, $A, $C => $body),
+            Precision::ScaledE4M3 => with_types!(@ common::tensor::F8E4M3, half::bf16, $A, $C => $body),
             Precision::S8 => with_types!(@ i8, i32, $A, $C => $body),
         }
     };
@@ -413,6 +418,11 @@ impl Gemm {
         if epilogue.adds_later() {
             return Some(Later::FOR_CONVOLUTIONS.to_owned());
         }
+        match epilogue.blocks {
+            None if precision == Precision::ScaledE4M3 => return Some("it needs the scales of its blocks".to_owned()),
+            Some(_) if precision != Precision::ScaledE4M3 => return Some(Scales::FOR_PRODUCTS.to_owned()),
+            _ => {}
+        }
         if precision == Precision::S8 && !epilogue.is_plain() {
             return Some("integer sums are stored as they are: an epilogue needs floats".to_owned());
         }
@@ -518,6 +528,10 @@ impl Operands<'_> {
                 ))
             }
         };
+        let blocks = epilogue.blocks.map(|Scales { a, b }| {
+            Ok::<_, Error>((stream.tensor_map(a.buffer()?, &Scales::boxes(self.size, rows))?, b.buffer()?))
+        });
+        let blocks = blocks.transpose()?;
         let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
         let shift = epilogue.shift.map(Tensor::buffer).transpose()?;
         let residual = epilogue.residual.map(|tensor| tensor.buffer_of::<C>(format)).transpose()?;
@@ -539,6 +553,9 @@ impl Operands<'_> {
             Output::Map(c) => launch.arg(c),
             Output::Memory(c) => launch.arg(&mut **c),
         };
+        if let Some((of_a, of_b)) = &blocks {
+            launch.arg(of_a).arg(*of_b);
+        }
         launch.arg(scale).arg(shift).arg(residual);
         launch.arg(&rows).arg(&columns).arg(&depth).arg(&epilogue.alpha).arg(&activation);
         if self.dependent {

@@ -18,13 +18,16 @@ pub enum Precision {
     Tf32,
     /// Eight bits, 4 of them exponent; result f16.
     E4M3,
+    /// The same with a scale for each block of values ([`super::Scales`]); result bf16.
+    ScaledE4M3,
     /// Signed 8-bit integers; result i32.
     S8,
 }
 
 impl Precision {
     /// All of them.
-    pub const ALL: [Precision; 5] = [Precision::F16, Precision::Bf16, Precision::Tf32, Precision::E4M3, Precision::S8];
+    pub const ALL: [Precision; 6] =
+        [Precision::F16, Precision::Bf16, Precision::Tf32, Precision::E4M3, Precision::ScaledE4M3, Precision::S8];
     /// Types of 16 bits, which all steps support.
     pub const HALVES: &[Precision] = &[Precision::F16, Precision::Bf16];
 
@@ -34,7 +37,7 @@ impl Precision {
             Precision::F16 => ElementType::F16,
             Precision::Bf16 => ElementType::BF16,
             Precision::Tf32 => ElementType::F32,
-            Precision::E4M3 => ElementType::F8E4M3,
+            Precision::E4M3 | Precision::ScaledE4M3 => ElementType::F8E4M3,
             Precision::S8 => ElementType::I8,
         }
     }
@@ -43,7 +46,7 @@ impl Precision {
     pub fn output(self) -> ElementType {
         match self {
             Precision::F16 | Precision::E4M3 => ElementType::F16,
-            Precision::Bf16 => ElementType::BF16,
+            Precision::Bf16 | Precision::ScaledE4M3 => ElementType::BF16,
             Precision::Tf32 => ElementType::F32,
             Precision::S8 => ElementType::I32,
         }
@@ -58,7 +61,7 @@ impl Precision {
     pub fn layouts(self) -> &'static [Layout] {
         match self {
             Precision::F16 | Precision::Bf16 => &Layout::ALL,
-            Precision::Tf32 | Precision::E4M3 | Precision::S8 => &[Layout::Transposed],
+            Precision::Tf32 | Precision::E4M3 | Precision::ScaledE4M3 | Precision::S8 => &[Layout::Transposed],
         }
     }
 
@@ -79,12 +82,13 @@ impl Precision {
     }
 
     /// The kernels' suffix for it.
-    pub(super) fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Precision::F16 => "f16",
             Precision::Bf16 => "bf16",
             Precision::Tf32 => "tf32",
             Precision::E4M3 => "e4m3",
+            Precision::ScaledE4M3 => "scaled_e4m3",
             Precision::S8 => "s8",
         }
     }
@@ -96,6 +100,7 @@ impl Precision {
             Precision::Bf16 => "BF16",
             Precision::Tf32 => "TF32",
             Precision::E4M3 => "E4M3",
+            Precision::ScaledE4M3 => "ScaledE4M3",
             Precision::S8 => "S8",
         }
     }
@@ -103,7 +108,10 @@ impl Precision {
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.suffix())
+        f.write_str(match self {
+            Precision::ScaledE4M3 => "scaled e4m3",
+            other => other.suffix(),
+        })
     }
 }
 

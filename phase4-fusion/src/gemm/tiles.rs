@@ -24,6 +24,14 @@ pub(super) const OF_BYTES: &[TileShape] = &[
     TileShape::new("Small", "_64x64"),
 ];
 
+/// Tiles for values of one byte in blocks with scales.
+pub(super) const OF_BLOCKS: &[TileShape] = &[
+    TileShape::new("Tall", "_256x128"),
+    TileShape::new("Square", "_128x128"),
+    TileShape::new("Medium", "_64x128"),
+    TileShape::new("Small", "_64x64"),
+];
+
 /// A cluster per tile, largest first.
 pub(super) const CUT: &[TileShape] = &[
     TileShape::new("Fourths", "_128x128_4"),

@@ -8,7 +8,7 @@ use common::prelude::*;
 use common::reference::{self, TensorGemm};
 
 use super::{COUNTS, IDEA, allowed, finish, step_table};
-use crate::gemm::{Epilogue, Gemm, LADDER, Layout, OTHERS, Precision};
+use crate::gemm::{BLOCK, Epilogue, Gemm, LADDER, Layout, OTHERS, Precision, Scaled, Scales};
 
 /// `cargo run -p phase4-fusion -- gemm`.
 pub const PART: Part = Part {
@@ -96,6 +96,8 @@ pub struct TensorProblem {
     pub a: Tensor,
     /// \[K, N\], or \[N, K\] if it is transposed; on the device.
     pub b: Tensor,
+    /// Scales of A's and B's blocks, if they have any; on the device.
+    pub scales: Option<[Tensor; 2]>,
     /// Expected C.
     pub expected: Expected,
 }
@@ -111,14 +113,28 @@ impl TensorProblem {
         precision: Precision,
         layout: Layout,
     ) -> Result<TensorProblem> {
-        let (a, b) = (precision.random(&[m, k], 1)?, precision.random(&layout.shape(n, k), 2)?);
-        let [wide_a, wide_b] = [a.to_type(ElementType::F32)?, b.to_type(ElementType::F32)?];
+        let (of_a, of_b) = ([m, k], layout.shape(n, k));
+        let is_scaled = precision == Precision::ScaledE4M3;
+        let (a, b, scales, [wide_a, wide_b]) = if is_scaled {
+            let (a, b) = (Scaled::rows(&Tensor::random(&of_a, 1))?, Scaled::squares(&Tensor::random(&of_b, 2))?);
+            let scales = [a.scales.to_device(device)?, b.scales.to_device(device)?];
+            (a.values, b.values, Some(scales), [a.rounded, b.rounded])
+        } else {
+            let (a, b) = (precision.random(&of_a, 1)?, precision.random(&of_b, 2)?);
+            let wide = [a.to_type(ElementType::F32)?, b.to_type(ElementType::F32)?];
+            (a, b, None, wide)
+        };
         let product = reference::Gemm {
             transposed: layout == Layout::Transposed,
             ..reference::Gemm::new(wide_a.as_slice()?, wide_b.as_slice()?, m, n, k)
         };
-        let expected = Expected::tensor_gemm(&TensorGemm::new(product, precision.input(), precision.output()), 3)?;
-        Ok(TensorProblem { size, precision, layout, a: a.to_device(device)?, b: b.to_device(device)?, expected })
+        let gemm = TensorGemm {
+            chain: if is_scaled { BLOCK } else { k },
+            ..TensorGemm::new(product, precision.input(), precision.output())
+        };
+        let expected = Expected::tensor_gemm(&gemm, 3)?;
+        let (a, b) = (a.to_device(device)?, b.to_device(device)?);
+        Ok(TensorProblem { size, precision, layout, a, b, scales, expected })
     }
 
     /// Two operations per multiply-add, and each matrix once.
@@ -136,12 +152,18 @@ impl TensorProblem {
         Tensor::empty_of(device, &self.size[..2], self.precision.output(), MemoryFormat::Nchw)
     }
 
+    /// Only the product, with the scales of its blocks.
+    pub fn epilogue(&self) -> Epilogue<'_> {
+        let blocks = self.scales.as_ref().map(|[a, b]| Scales { a, b });
+        Epilogue { blocks, ..Epilogue::default() }
+    }
+
     /// Queues C = A·B.
     ///
     /// # Errors
     /// Same as [`Gemm::launch`].
     pub fn launch(&self, stream: &Stream, gemm: &Gemm, c: &mut Tensor) -> Result<()> {
-        gemm.launch(stream, &self.a, &self.b, self.layout, &Epilogue::default(), c)
+        gemm.launch(stream, &self.a, &self.b, self.layout, &self.epilogue(), c)
     }
 
     /// Runs a step, and appends its row, with this name in that column.

@@ -55,7 +55,7 @@ impl Tile {
         let tile = |shape: Option<TileShape>| Tile {
             title: step.title(),
             source: &step.source,
-            kernel: format!("gemm_nt_{precision}{}", shape.map_or("", |shape| shape.suffix)),
+            kernel: format!("gemm_nt_{}{}", precision.suffix(), shape.map_or("", |shape| shape.suffix)),
             precision,
             shape,
             is_staged: !matches!(step.method, Tiling::Fragments),

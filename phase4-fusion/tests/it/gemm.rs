@@ -20,7 +20,8 @@ use common::ptx_sim::FaultKind;
 use common::reference::{self, TensorGemm};
 use common::testing::planted::{self, here};
 use phase4_fusion::gemm::{
-    Activation, BLACKWELL, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tiling, Tuned,
+    Activation, BLACKWELL, BLOCK, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Scaled, Scales, Step,
+    Tiling, Tuned,
 };
 
 use crate::in_turn;
@@ -91,21 +92,43 @@ struct Case {
     after: After,
     a: Tensor,
     b: Tensor,
+    /// A and B in f32.
+    wide: [Tensor; 2],
+    /// Of A's and B's blocks.
+    blocks: Option<[Tensor; 2]>,
     scale: Tensor,
     shift: Tensor,
     residual: Tensor,
 }
 
+/// Random values, of another size in each block of `high` rows: one to five times as large.
+fn varied(shape: &[usize], high: usize, seed: u64) -> Tensor {
+    let values = Tensor::random(shape, seed).into_vec().unwrap().into_iter().enumerate();
+    let times = |at: usize| 1 + (at / shape[1] / high + at % shape[1] / BLOCK * 7 + seed as usize) % 5;
+    Tensor::from_vec(shape, values.map(|(at, value)| value * times(at) as f32).collect()).unwrap()
+}
+
 impl Case {
     fn new(size @ [m, n, k]: Size, precision: Precision, layout: Layout, after: After) -> Case {
-        let input = |shape: &[usize], seed| precision.random(shape, seed).unwrap();
+        let (of_a, of_b) = ([m, k], layout.shape(n, k));
+        let (a, b, wide, blocks) = if precision == Precision::ScaledE4M3 {
+            let (a, b) =
+                (Scaled::rows(&varied(&of_a, 3, 1)).unwrap(), Scaled::squares(&varied(&of_b, BLOCK, 2)).unwrap());
+            (a.values, b.values, [a.rounded, b.rounded], Some([a.scales, b.scales]))
+        } else {
+            let [a, b] = [(&of_a, 1), (&of_b, 2)].map(|(shape, seed)| precision.random(shape, seed).unwrap());
+            let wide = [&a, &b].map(|tensor| tensor.to_type(ElementType::F32).unwrap());
+            (a, b, wide, None)
+        };
         Case {
             size,
             precision,
             layout,
             after,
-            a: input(&[m, k], 1),
-            b: input(&layout.shape(n, k), 2),
+            a,
+            b,
+            wide,
+            blocks,
             scale: Tensor::random(&[n], 3),
             shift: Tensor::random(&[n], 4),
             residual: Tensor::random(&[m, n], 5).to_type(precision.output()).unwrap(),
@@ -118,8 +141,7 @@ impl Case {
 
     fn expected(&self) -> Expected {
         let [m, n, k] = self.size;
-        let [a, b, residual] =
-            [&self.a, &self.b, &self.residual].map(|tensor| tensor.to_type(ElementType::F32).unwrap());
+        let ([a, b], residual) = (&self.wide, self.residual.to_type(ElementType::F32).unwrap());
         let After { alpha, scale, shift, residual: add, activation } = self.after;
         let product = reference::Gemm {
             alpha,
@@ -131,6 +153,7 @@ impl Case {
             shift: shift.then(|| self.shift.as_slice().unwrap()),
             residual: add.then(|| residual.as_slice().unwrap()),
             activation,
+            chain: if self.blocks.is_some() { BLOCK } else { k },
             ..TensorGemm::new(product, self.precision.input(), self.precision.output())
         };
         Expected::tensor_gemm(&gemm, 1).unwrap()
@@ -142,9 +165,12 @@ impl Case {
         let (a, b) = (self.a.to_device(device)?, self.b.to_device(device)?);
         let (by, add) = (self.scale.to_device(device)?, self.shift.to_device(device)?);
         let more = self.residual.to_device(device)?;
+        let blocks = self.blocks.as_ref().map(|[a, b]| Ok::<_, Error>([a.to_device(device)?, b.to_device(device)?]));
+        let blocks = blocks.transpose()?;
         // Full of NaN: what is not written is found.
         let mut c = Tensor::empty_of(device, &[m, n], self.precision.output(), MemoryFormat::Nchw)?;
         let epilogue = Epilogue {
+            blocks: blocks.as_ref().map(|[a, b]| Scales { a, b }),
             alpha,
             scale: scale.then_some(&by),
             shift: shift.then_some(&add),
@@ -254,6 +280,7 @@ device_test! {
         let sizes = |tile: &str| -> [Size; 2] {
             match tile {
                 "Large" => [[1040, 264, 72], [256, 512, 64]],
+                "Tall" => [[1040, 264, 720], [256, 128, 128]],
                 "Square" => [[520, 392, 200], [128, 256, 128]],
                 "Square160" => [[520, 392, 200], [128, 320, 128]],
                 "Medium" => [[392, 264, 264], [64, 128, 64]],
@@ -315,6 +342,30 @@ device_test! {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// With one scale for all blocks instead of their own, a wrong shape, and none.
+    fn blocks_need_scales_of_their_shape(device) {
+        let scaled = OTHERS.iter().find(|step| step.method.precisions() == [Precision::ScaledE4M3]).unwrap();
+        let Some(gemm) = here(&device, scaled.load(&device))? else { return Ok(()) };
+        let case = Case::new([48, 144, 272], Precision::ScaledE4M3, Layout::Transposed, PLAIN);
+        let refused = |blocks| {
+            let case = Case { blocks, ..Case::new(case.size, case.precision, case.layout, case.after) };
+            case.run(&device, &gemm).unwrap_err().to_string()
+        };
+        let ones = |shape: &[usize]| Tensor::from_fn(shape, |_| 1.0);
+        assert_eq!(
+            refused(Some([ones(&[48, 3]), ones(&[2, 3])])),
+            "scales of A: expected the shape [3, 48], got [48, 3]"
+        );
+        assert_eq!(refused(Some([ones(&[3, 48]), ones(&[3, 2])])), "scales of B: expected the shape [2, 3], got [3, 2]");
+        assert!(refused(None).ends_with("it needs the scales of its blocks"));
+        let case = Case { blocks: Some([ones(&[3, 48]), ones(&[2, 3])]), ..case };
+        assert!(case.check(&device, &gemm)?.is_err());
+        let half = Case::new([48, 144, 272], Precision::F16, Layout::Transposed, PLAIN);
+        let error = Case { blocks: case.blocks, ..half }.run(&device, &Tuned::load(&device)?).unwrap_err();
+        assert!(error.to_string().ends_with("only products of 8-bit floats to bf16 have blocks with scales"), "{error}");
         Ok(())
     }
 
@@ -536,6 +587,88 @@ fn is_found(&(number, right, wrong, kinds): &Planted) {
         is_expected,
         "step {number}: `{wrong}` in place of `{right}` is found as {found:?}, not as one of {kinds:?}"
     );
+}
+
+/// Mistakes in the sums of blocks with scales, as in [`PLANTED`].
+const PLANTED_IN_SCALED: &[(&str, &str)] = &[
+    // The scale of the row eight above.
+    ("(part * 64 + i * 8) * 4", "part * 64 * 4"),
+    // Of the part before.
+    ("(part * 64 + i * 8) * 4", "i * 8 * 4"),
+    // Of the other consumer's rows.
+    ("int row = consumer * G::WM + threadIdx.x", "int row = threadIdx.x"),
+    // Of the stage before.
+    (
+        "G::SCALES + ring.stage * G::SCALE_BYTES + row * 4",
+        "G::SCALES + (ring.stage + 3) % 4 * G::SCALE_BYTES + row * 4",
+    ),
+    // Not waited for.
+    ("G::STAGE_BYTES + G::SCALE_BYTES);", "G::STAGE_BYTES);"),
+    // Of B's first block of columns.
+    ("at().y / 128 * source.steps", "0"),
+    // Of the step before.
+    ("of_b[min(step + 1, steps - 1)]", "of_b[step]"),
+    // Beyond the last step.
+    ("of_b[min(step + 1, steps - 1)]", "of_b[step + 1]"),
+    // The stage is given back while some lanes have still to read their scales.
+    ("                __syncwarp();  // all lanes have read them\n", ""),
+    // Products are added up over steps, and promoted each time.
+    ("* ROW_BYTES, b_tile, false);", "* ROW_BYTES, b_tile, step > 0);"),
+    // They are read while they are added to.
+    ("                wgmma_wait<0>();\n                hold(products[0]);", "                hold(products[0]);"),
+    // The stage is given back before the last part is multiplied.
+    ("if (part + 1 == G::PARTS) {", "if (part == 0) {"),
+];
+
+#[test]
+fn planted_mistakes_in_scaled_products_are_found() {
+    let scaled = OTHERS.iter().find(|step| step.method.precisions() == [Precision::ScaledE4M3]).unwrap();
+    for (right, wrong) in PLANTED_IN_SCALED {
+        planted::must_be_rejected(wrong, |device| {
+            let gemm = scaled.with_source(planted::planted(&scaled.source, right, wrong)).load(device)?;
+            let gemm = gemm.with_tile("Tall").unwrap();
+            Case::new([300, 272, 1040], Precision::ScaledE4M3, Layout::Transposed, PLAIN).check(device, &gemm)
+        });
+    }
+}
+
+#[test]
+fn no_rule_is_broken_by_scaled_products() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let scaled = OTHERS.iter().find(|step| step.method.precisions() == [Precision::ScaledE4M3]).unwrap();
+    let gemm = scaled.load(&device).unwrap();
+    for tile in gemm.tiles() {
+        let case = Case::new([300, 144, 656], Precision::ScaledE4M3, Layout::Transposed, AFTER[5]);
+        must_be_right(&device, &gemm.with_tile(tile).unwrap(), &case).unwrap();
+    }
+}
+
+/// The largest value of each block becomes 448 units of its scale, and one that is small beside an outlier of another block keeps its
+/// bits.
+#[test]
+fn blocks_have_the_range_of_their_type() {
+    let mut values = varied(&[3, 300], 3, 7).into_vec().unwrap();
+    values[0] = 1000.0;
+    values[600..728].fill(0.0);
+    let matrix = Tensor::from_vec(&[3, 300], values.clone()).unwrap();
+    let Scaled { values: units, scales, rounded } = Scaled::rows(&matrix).unwrap();
+    assert_eq!(scales.shape(), [3, 4]);
+    let (units, scales) = (units.to_f64().unwrap(), scales.as_slice().unwrap());
+    assert_eq!((units[0], scales[0], scales[2]), (448.0, 1000.0 / 448.0, 1.0));
+    for (row, first) in [(0, 0), (0, 128), (0, 256), (1, 0), (1, 256)] {
+        let block = row * 300 + first..row * 300 + (first + 128).min(300);
+        let largest = units[block.clone()].iter().fold(0.0, |most: f64, unit| most.max(unit.abs()));
+        assert_eq!(largest, 448.0);
+        let scale = scales[first / BLOCK * 4 + row];
+        for at in block {
+            let (value, back) = (values[at], rounded.as_slice().unwrap()[at]);
+            assert!((value - back).abs() <= value.abs() / 16.0 + scale * 2f32.powi(-10), "{value} became {back}");
+        }
+    }
+    let squares = Scaled::squares(&Tensor::from_vec(&[300, 3], values).unwrap()).unwrap();
+    assert_eq!(squares.scales.shape(), [3, 1]);
+    assert_eq!(squares.scales.as_slice().unwrap()[0], 1000.0 / 448.0);
+    assert!(squares.scales.as_slice().unwrap()[1] < 5.0 / 448.0);
 }
 
 /// Padding and the swizzle serve every load of a matrix in one wavefront per 8 rows; with neither there are conflicts. Predicted by

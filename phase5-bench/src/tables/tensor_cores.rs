@@ -1,16 +1,17 @@
 //! `tensor-cores`: every step of the ladder on tensor cores, in every type, compared with cuBLAS and the best of cuBLASLt's
 //! suggestions.
 
-use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
+use bench::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, StepRun, columns, if_supported};
 use bench::peer::{Suggestion, TensorBlas};
 use bench::table::ColumnSpec;
 use common::prelude::*;
 use common::progress::Progress;
-use phase4_fusion::gemm::{Epilogue, LADDER, Layout, Precision, Tuned};
+use phase4_fusion::gemm::{LADDER, Layout, Precision, Tuned};
 use phase4_fusion::report::gemm::TensorProblem;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers;
+use crate::torch::{self, PeerRequest};
 
 /// The product of a row: its type, and M × N × K.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "type, M×N×K");
@@ -40,7 +41,7 @@ const fn cube(precision: Precision, size: usize, layout: Layout) -> Row {
 }
 
 /// On a GPU, ascending in each type, so that a slow step is left out of the later ones.
-const MEASURED: [Row; 22] = [
+const MEASURED: [Row; 26] = [
     (Precision::F16, [256, 512, 256], Layout::Transposed),
     (Precision::F16, [1024, 2048, 784], Layout::Transposed),
     cube(Precision::F16, 1024, Layout::RowMajor),
@@ -62,15 +63,20 @@ const MEASURED: [Row; 22] = [
     cube(Precision::Tf32, 8192, Layout::Transposed),
     cube(Precision::E4M3, 4096, Layout::Transposed),
     cube(Precision::E4M3, 8192, Layout::Transposed),
+    (Precision::ScaledE4M3, [128, 7168, 2048], Layout::Transposed),
+    (Precision::ScaledE4M3, [4096, 7168, 2048], Layout::Transposed),
+    cube(Precision::ScaledE4M3, 4096, Layout::Transposed),
+    cube(Precision::ScaledE4M3, 8192, Layout::Transposed),
     cube(Precision::S8, 8192, Layout::Transposed),
 ];
 
 /// On the simulator: a ragged one, and one of each type.
-const SIMULATED: [Row; 5] = [
+const SIMULATED: [Row; 6] = [
     (Precision::F16, [136, 264, 72], Layout::RowMajor),
     (Precision::Bf16, [128, 128, 128], Layout::Transposed),
     (Precision::Tf32, [128, 128, 64], Layout::Transposed),
     (Precision::E4M3, [128, 128, 128], Layout::Transposed),
+    (Precision::ScaledE4M3, [128, 128, 256], Layout::Transposed),
     (Precision::S8, [128, 128, 128], Layout::Transposed),
 ];
 
@@ -78,7 +84,7 @@ const SIMULATED: [Row; 5] = [
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-cores",
     shows: "products on tensor cores × types and sizes: ms, % of cuBLAS(Lt)",
-    uses: &[Need::Gpu, Need::Hopper, Need::Cublas, Need::CublasLt],
+    uses: &[Need::Gpu, Need::Hopper, Need::Cublas, Need::CublasLt, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -106,10 +112,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let library = if_supported(TensorBlas::open(&stream))?;
     let (steps, tuned) = (context.load_steps(LADDER, NAIVE)?, if_supported(Tuned::load(device))?);
     let progress = Progress::new((rows.len() * (steps.len() + 3)) as u64, "tensor-cores");
+    let in_blocks = |row: &&Row| row.0 == Precision::ScaledE4M3;
+    let requests: Vec<_> = rows.iter().filter(in_blocks).map(|row| PeerRequest::scaled_gemm(row.1)).collect();
+    let pytorch = torch::measure(device, &bench, &requests);
+    let mut by_pytorch = pytorch.timings.into_iter();
     let title = format!("tensor-cores: C = A·B on tensor cores, on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
     table.note(
-        "ᵀ: B is given as [N, K], as a linear layer has its weight. tf32: f32 in memory. e4m3 gives f16, s8 gives i32.",
+        "ᵀ: B is given as [N, K], as a linear layer has its weight. tf32: f32 in memory. e4m3 gives f16, s8 gives i32. \
+         scaled e4m3: a scale for 128 values of a row of A and for 128 × 128 of B; it gives bf16.",
     );
     table.note(
         "|Δ|: to the f64 product of the same rounded values, within what the tensor cores' sums and the type of C may cost. Of \
@@ -120,6 +131,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!(
             "{LIBRARY}: the fastest of cublasGemmEx and cuBLASLt's first 8 suggestions, measured before and after the steps."
         ));
+        if let Some(version) = &pytorch.version {
+            table.note(format!("{LIBRARY} of scaled e4m3: cuBLASLt by PyTorch {version}, torch._scaled_mm."));
+        }
     }
     let mut patience = Patience::default();
     for row in rows {
@@ -131,15 +145,19 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         };
         let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &announce };
         let mut c = problem.output(device)?;
+        let elsewhere = if in_blocks(&&row) { by_pytorch.next() } else { None };
         let suggestion = match &library {
-            Ok(library) => {
+            Ok(library) if elsewhere.is_none() => {
                 let TensorProblem { a, b, .. } = &problem;
                 let suggestions = library.suggestions(a, b, layout == Layout::Transposed, &c);
                 peers::fastest(suggestions, &stream, |suggestion| suggestion.launch(a, b, &mut c)).ok()
             }
-            Err(_) => None,
+            _ => None,
         };
-        let by_library = |c: &mut Tensor| by_library(&contest, &library, suggestion.as_ref(), &problem, c);
+        let by_library = |c: &mut Tensor| match &elsewhere {
+            Some(timing) => Ok(StepRun::from(StepResult::Elsewhere(timing.clone()))),
+            None => by_library(&contest, &library, suggestion.as_ref(), &problem, c),
+        };
         let before = by_library(&mut c)?;
         let mut runs = Vec::new();
         let halves = Precision::HALVES.contains(&precision);
@@ -149,7 +167,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             runs.push((title.as_str(), patience.run(&of_type, problem.cost().flops, run)?));
         }
         let chosen = contest.run(peers::TUNED, &tuned, &mut c, |tuned, c| {
-            tuned.launch(&stream, &problem.a, &problem.b, layout, &Epilogue::default(), c)
+            tuned.launch(&stream, &problem.a, &problem.b, layout, &problem.epilogue(), c)
         })?;
         runs.push((peers::TUNED, chosen));
         let library = before.or_faster(by_library(&mut c)?);

@@ -80,6 +80,10 @@ enum Operation {
         shape: [usize; 3],
         transposed: bool,
     },
+    /// 8-bit floats, with a scale for 128 values of a row of A and for 128 × 128 of B, to bf16.
+    ScaledGemm {
+        shape: [usize; 3],
+    },
     LinearRelu {
         shape: [usize; 3],
         backward: bool,
@@ -159,6 +163,11 @@ impl PeerRequest {
     /// A·B with A \[M, K\] and B \[K, N\], or A·Bᵀ with B \[N, K\].
     pub fn gemm([m, n, k]: [usize; 3], transposed: bool, mode: Mode) -> PeerRequest {
         PeerRequest::new(Operation::Gemm { shape: [m, n, k], transposed }, mode)
+    }
+
+    /// A·Bᵀ of 8-bit floats whose blocks have scales; M, N and K are multiples of 128.
+    pub fn scaled_gemm(shape: [usize; 3]) -> PeerRequest {
+        PeerRequest::new(Operation::ScaledGemm { shape }, Mode::Eager)
     }
 
     /// relu(x·Wᵀ + b) of `[batch, in, out]`, or its gradients.
@@ -241,6 +250,7 @@ mod tests {
             PeerRequest::gemm([2, 3, 4], true, Mode::Eager),
             PeerRequest::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
             PeerRequest::statistics([1, 2, 8, 8], Mode::Eager),
+            PeerRequest::scaled_gemm([128, 256, 384]),
             PeerRequest::half_attention([1, 2, 3, 8], 5, false, None, Backend::CudnnAttention),
             PeerRequest::half_attention([1, 2, 3, 8], 5, true, Some("bf16"), Backend::FlashAttention3),
             PeerRequest::resnet18(4, Mode::Cpu),
@@ -257,6 +267,7 @@ mod tests {
                 { "op": "conv2d", "shape": [1, 2, 8, 8], "weight": [4, 2, 3, 3], "stride": [2, 2], "padding": [1, 1],
                   "dilation": [1, 1], "groups": 1, "mode": "graph" },
                 { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" },
+                { "op": "scaled_gemm", "shape": [128, 256, 384], "mode": "eager" },
                 { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": false,
                   "backend": "CUDNN_ATTENTION", "mode": "eager" },
                 { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": true, "element": "bf16",

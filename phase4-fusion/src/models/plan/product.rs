@@ -56,7 +56,7 @@ impl Product {
             Added::AfterActivation => (None, Later { image: with, channels: None }),
             Added::PerChannel(range) => (None, Later { image: None, channels: with.map(|values| range.of(values)) }),
         };
-        Epilogue { alpha: self.alpha, scale, shift, residual, activation, later }
+        Epilogue { blocks: None, alpha: self.alpha, scale, shift, residual, activation, later }
     }
 
     pub(super) fn bytes(&self) -> u64 {
