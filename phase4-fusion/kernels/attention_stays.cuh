@@ -1,15 +1,27 @@
 // The grid of the last steps stays: as many blocks as there is room for, each of which takes one tile of queries after the other, so that
-// the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are of different lengths: all heads' tiles
-// go from the longest to the shortest, dealt out to and fro, so that blocks come out even.
+// the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are of different lengths. A block takes
+// a head's longest with its shortest, the second longest with the second shortest: all pairs are of one length, and blocks that run together
+// share a head's keys. Where a token is one box, all heads' tiles go from the longest to the shortest, dealt out to and fro: blocks come out
+// evener, and the L2 cache still holds the keys of the heads under way.
 // run: attention // trial: attention
 #pragma once
 #include "attention_roles.cuh"
 
 // ANCHOR: share
-// What a block does for each of its tiles of queries: with a mask, by length.
+// What a block does for each of its tiles of queries: with a mask, in pairs of one length or by length.
 template <class T, class Take>
 __device__ inline void each_tile(const Problem &problem, Take take) {
     int tiles = Work<T>::count(problem);
+    if (problem.causal && T::BOXES > 1) {
+        int pairs = (tiles + 1) / 2;
+        for (int pair = blockIdx.x; pair < pairs * problem.matrices; pair += gridDim.x) {
+            int first = pair % pairs, last = tiles - 1 - first;
+            for (int tile = last; tile >= first; tile -= max(last - first, 1)) {
+                take(Work<T>(problem, pair / pairs, tile));
+            }
+        }
+        return;
+    }
     for (int first = 0, own = blockIdx.x; first + own < tiles * problem.matrices; first += gridDim.x, own = gridDim.x - 1 - own) {
         int item = first + own;
         take(problem.causal ? Work<T>(problem, item % problem.matrices, tiles - 1 - item / problem.matrices)
