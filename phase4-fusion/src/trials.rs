@@ -29,7 +29,7 @@ pub static TRIALS: &[Trial] = &[
         products_of,
     ),
     Trial::new("attention").sized(
-        &[Size::new("queries", [1, 512], 70), Size::new("keys", [1, 512], 100), Size::new("head", [1, 160], 40)],
+        &[Size::new("queries", [1, 512], 70), Size::new("keys", [1, 512], 100), Size::new("head", [1, 160], 48)],
         attentions_of,
     ),
     Trial::new("nhwc").ragged(images),
