@@ -282,7 +282,11 @@ fn planted_mistakes_are_found() {
             let attention = step.load(device)?.for_processors(1);
             let options = Options { causal: true, scale: Some(2.0) };
             let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };
-            let size = if number == 9 { [1, 1, 70, 700, 48] } else { [1, 1, 70, 300, 40] };
+            let size = match number {
+                9 if right.contains("seen") => [1, 1, 70, 70, 48], // one key more counts where there are few
+                9 => [1, 1, 70, 700, 48],
+                _ => [1, 1, 70, 300, 40],
+            };
             let problem = problem(device, (size, Layout::Apart), options, attention.products()[0])?;
             let [mut out, mut lse] = problem.outputs(device)?;
             attention.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
