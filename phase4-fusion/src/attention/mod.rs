@@ -277,7 +277,7 @@ pub enum Inputs<'a> {
         k: &'a Tensor,
         /// Values, of k's shape.
         v: &'a Tensor,
-        /// What the three are to be multiplied by.
+        /// Factors of the three.
         factors: [f32; 3],
     },
     /// Result of one projection, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values.
@@ -398,7 +398,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// What Q, K and V are to be multiplied by.
+    /// Factors of Q, K and V.
     fn factors(&self) -> [f32; 3] {
         if let Inputs::Scaled { factors, .. } = *self { factors } else { [1.0; 3] }
     }

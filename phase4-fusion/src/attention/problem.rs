@@ -10,7 +10,7 @@ use super::{Inputs, Options, Products, Size};
 /// Number of rows compared where a whole f64 reference would take too long.
 const ROWS: usize = 64;
 
-/// What the separate inputs of e4m3 are to be multiplied by.
+/// Factors of the separate inputs of e4m3.
 const FACTORS: [f32; 3] = [0.75, 1.25, 0.5];
 
 /// Memory layout of tokens.

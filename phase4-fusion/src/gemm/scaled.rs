@@ -46,7 +46,7 @@ fn of_rows(m: usize, k: usize) -> [usize; 2] {
 /// A matrix in 8-bit floats with the scales of its blocks, on the host.
 #[derive(Debug)]
 pub struct Scaled {
-    /// Of [`ElementType::F8E4M3`], in units of their blocks' scales.
+    /// Values of [`ElementType::F8E4M3`], in units of their blocks' scales.
     pub values: Tensor,
     /// As [`Scales`] has them.
     pub scales: Tensor,

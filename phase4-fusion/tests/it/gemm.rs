@@ -94,7 +94,7 @@ struct Case {
     b: Tensor,
     /// A and B in f32.
     wide: [Tensor; 2],
-    /// Of A's and B's blocks.
+    /// Scales of A's and B's blocks.
     blocks: Option<[Tensor; 2]>,
     scale: Tensor,
     shift: Tensor,
