@@ -53,8 +53,12 @@ fn registers_that_nobody_gives_up_are_a_deadlock() {
         assert!(fault.instruction.starts_with("setmaxnreg.inc"), "{fault:?}");
         fault.notes[0].clone()
     };
-    // 128 · (24 + 2 · 248) is more than 64K.
-    assert_eq!(deadlock("", 384, &trade(24, 248)), "the block's warps hold 58624 of 65536 registers");
+    // Without `.maxnreg` 384 threads began with at most 168, which is less than an SM has; and 128 with at most 256.
+    assert_eq!(deadlock("", 384, &trade(32, 240)), "the block's warps hold 57856 of 64512 registers");
+    let more = "setp.lt.u32 %p1, %r2, 1; @%p1 bra GIVE;\nsetmaxnreg.inc.sync.aligned.u32 256; bra END;
+        GIVE: setmaxnreg.dec.sync.aligned.u32 24; END: bar.sync 0;";
+    assert!(launch("", 256, more, 100_000).is_ok());
+    assert_eq!(deadlock("", 384, more), "the block's warps hold 60416 of 64512 registers");
     assert_eq!(deadlock(".maxnreg 168", 384, &trade(32, 240)), "the block's warps hold 63232 of 64512 registers");
     // Nobody gives up anything.
     let all = "setmaxnreg.inc.sync.aligned.u32 136; bar.sync 0;";

@@ -1,8 +1,8 @@
 //! `setmaxnreg`: the warps of a block hand registers to one another. Released registers go to the block's pool, and a warp that
 //! asks for more waits until the pool has them.
 //!
-//! The pool is known if the kernel says `.maxnreg`: each thread begins with that number. Otherwise the compiler chose,
-//! and only this is certain: warps that have stated their needs cannot have more than an SM has.
+//! The pool is known if the kernel says `.maxnreg`: each thread begins with that number. Otherwise the compiler chose, and only
+//! this is certain: each thread began with the same multiple of 8, at most 256, and an SM had registers for all.
 
 use super::launch::Launch;
 use super::warp::{Split, State, Warp};
@@ -22,12 +22,10 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(launch: &Launch<'_>) -> Self {
+        let threads = launch.threads().next_multiple_of(32);
         match launch.registers() {
-            Some(count) => {
-                let all = count * 32 * launch.threads().div_ceil(32);
-                Self { total: all, held: all }
-            }
-            None => Self { total: REGISTERS, held: 0 },
+            Some(count) => Self { total: count * threads, held: count * threads },
+            None => Self { total: (REGISTERS / threads / 8 * 8).min(256) * threads, held: 0 },
         }
     }
 
