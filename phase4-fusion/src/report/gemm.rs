@@ -114,27 +114,49 @@ impl TensorProblem {
         layout: Layout,
     ) -> Result<TensorProblem> {
         let (of_a, of_b) = ([m, k], layout.shape(n, k));
-        let is_scaled = precision == Precision::ScaledE4M3;
-        let (a, b, scales, [wide_a, wide_b]) = if is_scaled {
+        if precision == Precision::ScaledE4M3 {
             let (a, b) = (Scaled::rows(&Tensor::random(&of_a, 1))?, Scaled::squares(&Tensor::random(&of_b, 2))?);
             let scales = [a.scales.to_device(device)?, b.scales.to_device(device)?];
-            (a.values, b.values, Some(scales), [a.rounded, b.rounded])
-        } else {
-            let (a, b) = (precision.random(&of_a, 1)?, precision.random(&of_b, 2)?);
-            let wide = [a.to_type(ElementType::F32)?, b.to_type(ElementType::F32)?];
-            (a, b, None, wide)
-        };
+            let problem =
+                TensorProblem::new(device, size, precision, layout, [a.values, b.values], [a.rounded, b.rounded])?;
+            return Ok(TensorProblem { scales: Some(scales), ..problem });
+        }
+        let (a, b) = (precision.random(&of_a, 1)?, precision.random(&of_b, 2)?);
+        TensorProblem::of(device, size, precision, layout, [a, b])
+    }
+
+    /// The product of these matrices, which are on the host.
+    pub(super) fn of(
+        device: &Device,
+        size: [usize; 3],
+        precision: Precision,
+        layout: Layout,
+        [a, b]: [Tensor; 2],
+    ) -> Result<TensorProblem> {
+        let wide = [a.to_type(ElementType::F32)?, b.to_type(ElementType::F32)?];
+        TensorProblem::new(device, size, precision, layout, [a, b], wide)
+    }
+
+    /// The product of matrices, whose values are `wide` in f32.
+    fn new(
+        device: &Device,
+        size @ [m, n, k]: [usize; 3],
+        precision: Precision,
+        layout: Layout,
+        [a, b]: [Tensor; 2],
+        wide: [Tensor; 2],
+    ) -> Result<TensorProblem> {
         let product = reference::Gemm {
             transposed: layout == Layout::Transposed,
-            ..reference::Gemm::new(wide_a.as_slice()?, wide_b.as_slice()?, m, n, k)
+            ..reference::Gemm::new(wide[0].as_slice()?, wide[1].as_slice()?, m, n, k)
         };
         let gemm = TensorGemm {
-            chain: if is_scaled { BLOCK } else { k },
+            chain: if precision == Precision::ScaledE4M3 { BLOCK } else { k },
             ..TensorGemm::new(product, precision.input(), precision.output())
         };
         let expected = Expected::tensor_gemm(&gemm, 3)?;
         let (a, b) = (a.to_device(device)?, b.to_device(device)?);
-        Ok(TensorProblem { size, precision, layout, a, b, scales, expected })
+        Ok(TensorProblem { size, precision, layout, a, b, scales: None, expected })
     }
 
     /// Two operations per multiply-add, and each matrix once.

@@ -23,6 +23,7 @@ pub mod sass;
 pub mod split;
 pub mod streams;
 pub mod tiles;
+pub mod values;
 
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] = &[
@@ -37,6 +38,7 @@ pub static PARTS: &[Part] = &[
     streams::PART,
     links::PART,
     formats::PART,
+    values::PART,
     tiles::PART,
     all_reduce::PART,
     executor::PART,
@@ -50,7 +52,7 @@ pub static PARTS: &[Part] = &[
 /// # Errors
 /// [`Error::Record`] with the file that is not a record.
 pub fn records() -> Result<Vec<Record>> {
-    bench::records!("nvidia-h200-broken.json")
+    bench::records!("nvidia-h200-broken.json", "nvidia-h200-product-values.json")
 }
 
 /// New idea of a step.

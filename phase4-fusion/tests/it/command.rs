@@ -106,7 +106,9 @@ fn the_help_names_every_part_and_what_is_left_out_by_default() {
     let help = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("Parts to run [default: all but links, formats, all-reduce, resources, occupancy and sass]"),
+        words.contains(
+            "Parts to run [default: all but links, formats, values, all-reduce, resources, occupancy and sass]"
+        ),
         "{help}"
     );
     for part in PARTS {
