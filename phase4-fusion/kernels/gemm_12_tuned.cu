@@ -5,7 +5,6 @@
 //     128 × 256      2 × 1           2        3                               1/64
 //     128 × 160      1 × 1           2        4                               1/36
 //     128 × 128      1 × 1           2        5                               1/32
-//      64 × 128      1 × 2           1        7                               1/26
 //      64 × 160      1 × 1           1        6                               1/23
 //      64 × 128      1 × 1           1        7                               1/21
 //      64 ×  64      1 × 1           1        8                               1/16
@@ -22,8 +21,6 @@ GEMM_SHAPE_KERNELS(Large, F16, f16, _128x256)
 GEMM_SHAPE_KERNELS(Large, BF16, bf16, _128x256)
 GEMM_SHAPE_KERNELS(Square, F16, f16, _128x128)
 GEMM_SHAPE_KERNELS(Square, BF16, bf16, _128x128)
-GEMM_SHAPE_KERNELS(Paired, F16, f16, _64x128_pair)
-GEMM_SHAPE_KERNELS(Paired, BF16, bf16, _64x128_pair)
 GEMM_SHAPE_KERNELS(Medium, F16, f16, _64x128)
 GEMM_SHAPE_KERNELS(Medium, BF16, bf16, _64x128)
 GEMM_SHAPE_KERNELS(Small, F16, f16, _64x64)

@@ -7,7 +7,8 @@
 //     slice 3   steps 48 … 63 ──┘
 //
 //     tile        slices     for products with, per SM
-//     128 × 128        4     0.4 to 0.6 blocks, and 48 steps along K
+//     128 × 128        6     0.5 blocks, and 64 steps along K
+//     128 × 128        4     0.4 to 0.6 blocks, and 48 steps
 //      64 ×  64        8     0.25 blocks or fewer, and 64 steps
 //      64 ×  64        4     0.5 or fewer, and 24 steps
 //
@@ -18,6 +19,8 @@
 
 GEMM_SLICED_KERNELS(Fourths, F16, f16, _128x128_4)
 GEMM_SLICED_KERNELS(Fourths, BF16, bf16, _128x128_4)
+GEMM_SLICED_KERNELS(Sixths, F16, f16, _128x128_6)
+GEMM_SLICED_KERNELS(Sixths, BF16, bf16, _128x128_6)
 GEMM_SLICED_KERNELS(LargeEighths, F16, f16, _128x128_8)
 GEMM_SLICED_KERNELS(LargeEighths, BF16, bf16, _128x128_8)
 GEMM_SLICED_KERNELS(Quarters, F16, f16, _64x64_4)

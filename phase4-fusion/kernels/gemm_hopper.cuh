@@ -32,6 +32,9 @@ struct Geometry : Shape {
     static constexpr int BK = ROW_BYTES / sizeof(Value);               // values of i per stage
     static constexpr int CLUSTER = Shape::ROWS * Shape::COLUMNS * Shape::SLICES;
     static constexpr int THREADS = (1 + Shape::CONSUMERS) * GROUP_THREADS;
+    // Of a thread, where there are several consumers: they take what the producer gives back of an SM's 65536.
+    static constexpr int PRODUCER_REGISTERS = Shape::CONSUMERS == 3 ? 32 : 40;
+    static constexpr int CONSUMER_REGISTERS = Shape::CONSUMERS == 3 ? 160 : 232;
     static constexpr int WM = Shape::BM / Shape::CONSUMERS;                   // rows of C per consumer
     static constexpr int PARTS = WM / 64;                              // instructions next to each other
     static constexpr int A_BYTES = Shape::BM * ROW_BYTES;
@@ -269,16 +272,17 @@ __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned s
                                   int n) {
     using Sum = typename Product<typename Shape::Element>::Sum;
     using Out = typename Geometry<Shape>::Out;
-    constexpr int THREADS = Shape::CONSUMERS * GROUP_THREADS, ROWS = Shape::BM / Shape::SLICES, SUMS = ROWS * Shape::BN;
+    constexpr int THREADS = Shape::CONSUMERS * GROUP_THREADS, ROWS = (Shape::BM + Shape::SLICES - 1) / Shape::SLICES;
     constexpr int EACH = THREADS * 4;                                                 // four sums of a row per thread
     constexpr int TOGETHER = Shape::SLICES < 8 ? 8 / Shape::SLICES : 1;               // of them, so that 8 reads are under way
     int first = (threadIdx.x - GROUP_THREADS) * 4;
+    int count = min(ROWS, Shape::BM - rank * ROWS) * Shape::BN;  // the last of six slices has fewer rows
 #pragma unroll 1
-    for (int start = 0; start < SUMS; start += EACH * TOGETHER) {
+    for (int start = 0; start < count; start += EACH * TOGETHER) {
         Sum parts[TOGETHER][Shape::SLICES][4];
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
-            int at = min(start + i * EACH + first, SUMS - 4);
+            int at = min(start + i * EACH + first, count - 4);
             unsigned place = shared + place_of_sum<Shape>(rank * ROWS + at / Shape::BN, at % Shape::BN);
 #pragma unroll
             for (int slice = 0; slice < Shape::SLICES; slice++) {
@@ -296,7 +300,7 @@ __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned s
                     sums[j] += parts[i][slice][j];
                 }
             }
-            if (at < SUMS && row < m && column < n) {
+            if (at < count && row < m && column < n) {
                 finish<Out, true>(epilogue, sums, [&](int j) { return make_int2(row, column + j / 2 * 2); }, m, n);
                 Value *to = c + (size_t)row * n + column;
                 Out::store_pair(to, sums[0], sums[1]);
@@ -394,7 +398,7 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Place 
     int first_step = slice * steps / Shape::SLICES, last_step = (slice + 1) * steps / Shape::SLICES;
     if (threadIdx.x < GROUP_THREADS) {
         if (Shape::CONSUMERS > 1) {
-            give_registers_back<40>();
+            give_registers_back<G::PRODUCER_REGISTERS>();
         }
         if (threadIdx.x == 0) {
             produce<Shape, LAYOUT>(a, b, source, shared, tiles, first_step, last_step);
@@ -405,7 +409,7 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Place 
         }
     } else {
         if (Shape::CONSUMERS > 1) {
-            take_registers<232>();
+            take_registers<G::CONSUMER_REGISTERS>();
         }
         consume<Shape, LAYOUT>(c, epilogue, source, shared, tiles, first_step, last_step, m, n);
         if constexpr (Shape::SLICES > 1) {

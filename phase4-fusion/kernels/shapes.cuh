@@ -18,15 +18,6 @@ struct Square {
     static constexpr int STAGES = 5, OUT_BOXES = 2;
     static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 1;  // for few tiles a cluster's start costs more than its multicast gains
 };
-// Two blocks next to each other share A's tile.
-template <class Type>
-struct Paired {
-    using Element = Type;
-    static constexpr int BM = 64, BN = 128;
-    static constexpr int CONSUMERS = 1;
-    static constexpr int STAGES = 7, OUT_BOXES = 2;
-    static constexpr int ROWS = 1, COLUMNS = 2, SLICES = 1;
-};
 template <class Type>
 struct Medium {
     using Element = Type;

@@ -17,12 +17,26 @@ struct Halves160 {
     static constexpr int BM = 128, BN = 160, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 1;
     static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
 };
+// Three slices of a taller one.
+template <class Type>
+struct Thirds {
+    using Element = Type;
+    static constexpr int BM = 192, BN = 128, CONSUMERS = 3, STAGES = 4, OUT_BOXES = 2;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 3;
+};
 // Four slices.
 template <class Type>
 struct Fourths {
     using Element = Type;
     static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
     static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 4;
+};
+// Six: clusters of six leave fewer SMs over than those of eight.
+template <class Type>
+struct Sixths {
+    using Element = Type;
+    static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 6;
 };
 // Eight slices: few tiles, and K of more than a hundred steps.
 template <class Type>

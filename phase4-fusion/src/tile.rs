@@ -39,24 +39,23 @@ pub(crate) struct Work {
     pub(crate) columns: usize,
     /// Steps along K.
     pub(crate) steps: usize,
+    /// Whether rows of A are windows of an image.
+    pub(crate) gathered: bool,
 }
 
 // ANCHOR: constants
-// Microseconds of an H200, fitted to all times of records/nvidia-h200-sweep.json.
+// Microseconds of an H200, fitted to the times and the choices of records/nvidia-h200-sweep.json.
 /// Microseconds of a launch.
-const START: f64 = 1.631;
-/// Microseconds of a step, for each 1024 products' sums,
-const MULTIPLY: f64 = 0.02244;
-/// and for each KiB of A's and B's tiles;
-const FETCH: f64 = 0.01108;
-/// at least.
-const WAIT: f64 = 0.0684;
+const START: f64 = 1.841;
+/// Microseconds of a step, for each KiB that its copies write to shared memory and its products read there,
+const SHARED: f64 = 0.00408;
+/// and if the copies gather windows.
+const GATHER: f64 = 0.1104;
 /// Microseconds of a tile, and for each 1024 of its sums.
-const FINISH: f64 = 0.632;
-const STORE: f64 = 0.1263;
-/// The same for slices that meet.
-const MEET: f64 = 0.563;
-const ADD: f64 = 0.0893;
+const FINISH: f64 = 1.066;
+const STORE: f64 = 0.0991;
+/// Microseconds of slices that meet.
+const MEET: f64 = 1.359;
 // ANCHOR_END: constants
 
 /// Bytes of shared memory that a block takes in addition to its own.
@@ -138,17 +137,18 @@ impl Geometry {
     /// Approximate microseconds of a launch on an H200 that fits this many blocks: the start, and for each wave of tiles its
     /// steps, the end of a tile, and the meeting of slices.
     ///
-    /// A step takes the longest of: its products, 32 cycles of the tensor cores per 1024 sums; its bytes; and the wait for them.
-    /// A cluster lies in one of the chip's parts, of 16 or 18 SMs, so some of these have none.
+    /// What a step takes is shared memory's time: copies write a row of A or B, 128 bytes, once, and an instruction for 64 rows of
+    /// A reads those and all of B. A cluster lies in one of the chip's parts, of 16 or 18 SMs, so some of these have none.
     fn microseconds(&self, work: &Work, room: usize) -> f64 {
         let [rows, columns] = self.tile;
         let (cluster, slices) = (self.cluster[0] * self.cluster[1] * self.slices, self.slices);
         let together = (room - room * (cluster - 1) / 33) / cluster;
         let units = self.tiles(work.rows, work.columns).unwrap_or(usize::MAX).saturating_mul(slices).div_ceil(cluster);
         let waves = units.div_ceil(together.max(1)) as f64;
-        let (area, edge) = ((rows * columns) as f64 / 1024.0, (rows + columns) as f64 / 8.0);
-        let step = f64::max(MULTIPLY * area, FETCH * edge).max(WAIT);
-        let meeting = if slices > 1 { MEET + ADD * area } else { 0.0 };
+        let area = (rows * columns) as f64 / 1024.0;
+        let gather = if work.gathered { GATHER } else { 0.0 };
+        let step = SHARED * (2 * rows + columns + rows / 64 * columns) as f64 / 8.0 + gather;
+        let meeting = if slices > 1 { MEET } else { 0.0 };
         START + waves * (work.steps.div_ceil(slices) as f64 * step + FINISH + STORE * area + meeting)
     }
     // ANCHOR_END: cost

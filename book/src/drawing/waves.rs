@@ -33,10 +33,9 @@ impl Choice {
     /// Microseconds of a wave's steps, as `Geometry::microseconds` of phase 4 estimates them.
     fn wave(&self, source: &Constants) -> Result<f64, DrawingError> {
         let [rows, columns] = self.tile;
-        let multiply = source.rate("MULTIPLY")? * (rows * columns) as f64 / 1024.0;
-        let fetch = source.rate("FETCH")? * (rows + columns) as f64 / 8.0;
+        let step = source.rate("SHARED")? * (2 * rows + columns + rows / 64 * columns) as f64 / 8.0;
         let steps = self.product[2] / BK / self.slices;
-        Ok(steps as f64 * multiply.max(fetch).max(source.rate("WAIT")?))
+        Ok(steps as f64 * step)
     }
 }
 

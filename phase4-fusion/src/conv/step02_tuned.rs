@@ -2,7 +2,7 @@
 //!
 //! Hypothesis: 128 pixels × 64 channels fetch 24 KiB for 256 cycles of the tensor cores, 96 bytes per cycle, which L2 does not
 //! deliver to all SMs; 256 × 128 need half of that per cycle, but a layer with few pixels has too few such tiles.
-//! Change: eight shapes, from 256 × 160 to 64 × 64, and a choice by what each is expected to take.
+//! Change: ten shapes, from 256 × 160 to 64 × 64, and a choice by what each is expected to take.
 
 use common::kernel_source;
 

@@ -155,7 +155,7 @@ impl LayerNormLinear {
             return Ok(());
         }
         let along_k = ROW_BYTES / size;
-        let work = Work { rows: m, columns: n, steps: k.div_ceil(along_k) };
+        let work = Work { rows: m, columns: n, steps: k.div_ceil(along_k), gathered: false };
         let tile = self.tiles.choose(&work, precision).ok_or_else(|| refuse("there is no tile".to_owned()))?;
         let blocks = self.tiles.grid(tile, &work).ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
         let call = Call { stream, x, linear, eps, activation, sizes: [m, n, k], along_k };

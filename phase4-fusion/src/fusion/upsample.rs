@@ -142,6 +142,7 @@ impl UpsampleConv {
             rows: PARITIES * of_parity.next_multiple_of(height),
             columns: k,
             steps: 9 * channels / along_k,
+            gathered: true,
         };
         let tile = self.tiles.choose(&work(1), precision).ok_or_else(|| refuse("there is no tile".to_owned()))?;
         let work = work(tile.geometry.tile[0]);

@@ -481,7 +481,7 @@ pub(crate) fn matrix(what: &str, tensor: &Tensor) -> Result<[usize; 2]> {
 impl Size {
     fn work(self, precision: Precision) -> Work {
         let along_k = ROW_BYTES / precision.input().size();
-        Work { rows: self.m, columns: self.n, steps: self.k.div_ceil(along_k) }
+        Work { rows: self.m, columns: self.n, steps: self.k.div_ceil(along_k), gathered: false }
     }
 
     /// M, N and K of tensors whose shapes match.

@@ -1,7 +1,7 @@
 //! Step 12: the tile that fits the product, in all types that tensor cores take. Compute capability 9.0 only.
 //!
 //! Hypothesis: 128 × 256 is large for a product of 512³, which is eight such tiles, and most SMs have nothing to do. Change:
-//! seven shapes from 128 × 256 to 64 × 64 (`shapes.cuh`, `shapes_160.cuh`), and the same kernels for other types: [`TF32`],
+//! six shapes from 128 × 256 to 64 × 64 (`shapes.cuh`, `shapes_160.cuh`), and the same kernels for other types: [`TF32`],
 //! [`E4M3`], [`SCALED_E4M3`] and [`S8`], which take B as its transpose only.
 
 use common::kernel_source;

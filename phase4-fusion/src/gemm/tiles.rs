@@ -10,7 +10,6 @@ pub(super) const WHOLE: &[TileShape] = &[
     TileShape::new("Square160", "_128x160"),
     TileShape::new("Square", "_128x128"),
     TileShape::new("Wide160", "_64x160"),
-    TileShape::new("Paired", "_64x128_pair"),
     TileShape::new("Medium", "_64x128"),
     TileShape::new("Small", "_64x64"),
 ];
@@ -19,7 +18,6 @@ pub(super) const WHOLE: &[TileShape] = &[
 pub(super) const OF_BYTES: &[TileShape] = &[
     TileShape::new("Large", "_128x256"),
     TileShape::new("Square", "_128x128"),
-    TileShape::new("Paired", "_64x128_pair"),
     TileShape::new("Medium", "_64x128"),
     TileShape::new("Small", "_64x64"),
 ];
@@ -35,6 +33,7 @@ pub(super) const OF_BLOCKS: &[TileShape] = &[
 /// A cluster per tile, largest first.
 pub(super) const CUT: &[TileShape] = &[
     TileShape::new("Fourths", "_128x128_4"),
+    TileShape::new("Sixths", "_128x128_6"),
     TileShape::new("LargeEighths", "_128x128_8"),
     TileShape::new("Quarters", "_64x64_4"),
     TileShape::new("Eighths", "_64x64_8"),
