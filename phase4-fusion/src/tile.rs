@@ -137,8 +137,8 @@ impl Geometry {
     /// Approximate microseconds of a launch on an H200 that fits this many blocks: the start, and for each wave of tiles its
     /// steps, the end of a tile, and the meeting of slices.
     ///
-    /// What a step takes is shared memory's time: copies write a row of A or B, 128 bytes, once, and an instruction for 64 rows of
-    /// A reads those and all of B. A cluster lies in one of the chip's parts, of 16 or 18 SMs, so some of these have none.
+    /// A step takes shared memory's time: copies write a row of A or B, 128 bytes, once, and an instruction for 64 rows of A reads
+    /// those and all of B. A cluster lies in one of the chip's parts, of 16 or 18 SMs, so some of these have none.
     fn microseconds(&self, work: &Work, room: usize) -> f64 {
         let [rows, columns] = self.tile;
         let (cluster, slices) = (self.cluster[0] * self.cluster[1] * self.slices, self.slices);

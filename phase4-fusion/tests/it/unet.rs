@@ -72,8 +72,7 @@ device_test! {
 
     fn a_second_pass_allocates_nothing_and_gives_the_same_bits(device) {
         let inputs = [Tensor::random(&[1, INPUTS, 8, 8], 1), Tensor::full(&[1], 700.0)];
-        // f16's second pass is the captured one below.
-        for arithmetic in [Arithmetic::F32, Arithmetic::Tf32] {
+        for arithmetic in Arithmetic::ALL {
             let plan = plan(&device, NARROW, &NARROW.seeded(8), arithmetic, inputs[0].shape())?;
             let (mut runner, stream) = (Runner::new(&device, plan)?, device.stream());
             let noise = runner.infer_all(&stream, &inputs.each_ref())?;

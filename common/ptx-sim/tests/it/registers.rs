@@ -54,6 +54,7 @@ fn registers_that_nobody_gives_up_are_a_deadlock() {
         fault.notes[0].clone()
     };
     // Without `.maxnreg` 384 threads began with at most 168, which is less than an SM has; and 128 with at most 256.
+    assert_eq!(deadlock("", 384, &trade(24, 248)), "the block's warps hold 58624 of 64512 registers");
     assert_eq!(deadlock("", 384, &trade(32, 240)), "the block's warps hold 57856 of 64512 registers");
     let more = "setp.lt.u32 %p1, %r2, 1; @%p1 bra GIVE;\nsetmaxnreg.inc.sync.aligned.u32 256; bra END;
         GIVE: setmaxnreg.dec.sync.aligned.u32 24; END: bar.sync 0;";
