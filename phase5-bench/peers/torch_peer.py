@@ -1,4 +1,4 @@
-"""Runs PyTorch for comparison with the course's kernels: reads a request as JSON from stdin, writes times as lines of JSON to stdout.
+"""Runs PyTorch for comparison with the course's kernels: reads requests from stdin, a line of JSON each, writes times as such lines to stdout.
 
 Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
            "work": [{"op": "gemm",        "shape": [M, N, K], "transposed": true | false},
@@ -22,7 +22,7 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
            rounded to it; for models also "f16"; and "channels_last": true, for conv2d and models, where the layout is asked for}
 Response: {"version": "2.9.0"}, then, as it happens, for each piece of work, by its index in the request
           {"begun": 0}, {"index": 0, "samples_ms": [...]} or {"index": 0, "absent": "why"};
-          or {"absent": "why"} for the whole request.
+          or {"absent": "why"} for the whole request; at the end {"done": true}.
 
 A line is written as soon as it is known: who asked may end a piece that takes too long, and keeps what came before it.
 
@@ -46,8 +46,10 @@ def main():
     # Output of libraries must not end up in the response.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    for line in respond(json.load(sys.stdin)):
-        print(json.dumps(line), file=out, flush=True)
+    for request in sys.stdin:
+        for line in respond(json.loads(request)):
+            print(json.dumps(line), file=out, flush=True)
+        print(json.dumps({"done": True}), file=out, flush=True)
 
 
 def respond(request):

@@ -11,6 +11,7 @@ use media::photo::Photo;
 
 use crate::Result;
 use crate::limits::Limits;
+use crate::torch::PyTorch;
 
 /// One table of the course.
 pub struct TableSpec {
@@ -94,6 +95,8 @@ pub struct Context {
     pub quick: bool,
     /// Whether only the summary's problems are measured.
     pub only_summary: bool,
+    /// PyTorch, the peer, in one process for all tables.
+    pub pytorch: PyTorch,
     limits: OnceCell<Option<Limits>>,
 }
 
@@ -112,7 +115,14 @@ impl TableSpec {
 impl Context {
     /// Context for tables on this device.
     pub fn new(device: Device, photo: Photo) -> Context {
-        Context { device, photo, quick: false, only_summary: false, limits: OnceCell::new() }
+        Context {
+            device,
+            photo,
+            quick: false,
+            only_summary: false,
+            pytorch: PyTorch::default(),
+            limits: OnceCell::new(),
+        }
     }
 
     /// Context for tables of counts: on the simulator, with the course's photo.

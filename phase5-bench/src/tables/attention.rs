@@ -19,7 +19,7 @@ use phase4_fusion::attention::{self, LADDER, Options, Products};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers;
-use crate::torch::{self, Arithmetic, Backend, Mode, PeerRequest};
+use crate::torch::{Arithmetic, Backend, Mode, PeerRequest};
 
 /// As in the video U-Net.
 const HEADS: usize = 8;
@@ -156,7 +156,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let half = sizes.iter().flat_map(|size| {
         BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, None, backend))
     });
-    let pytorch = torch::measure(device, &bench, &work.into_iter().chain(half).collect::<Vec<_>>());
+    let pytorch = context.pytorch.measure(device, &bench, &work.into_iter().chain(half).collect::<Vec<_>>());
     let (of_single, rest) = pytorch.timings.split_at(sizes.len());
     let (of_tf32, of_half) = rest.split_at(sizes.len());
     let mut table =

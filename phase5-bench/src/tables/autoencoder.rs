@@ -121,7 +121,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             peers(context, &config).into_iter().map(request)
         })
         .collect();
-    let pytorch = torch::measure(device, &bench, &work);
+    let pytorch = context.pytorch.measure(device, &bench, &work);
     let mut of_pytorch = pytorch.timings.as_slice();
 
     let mut table = context.table(format!("autoencoder on {}", device.short_name()), COLUMNS);

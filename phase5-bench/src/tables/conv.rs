@@ -13,7 +13,7 @@ use phase2_conv_bn::report::conv::ConvProblem;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{Mode, PeerRequest};
 
 /// The convolution of a row.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "convolution");
@@ -62,7 +62,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         .iter()
         .flat_map(|&(_, mode, channels_last)| shapes.iter().map(move |shape| request(shape, mode, channels_last)))
         .collect();
-    let pytorch = torch::measure(device, &bench, &requests);
+    let pytorch = context.pytorch.measure(device, &bench, &requests);
 
     let title = format!("conv: convolutions in f32, NCHW on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuDNN");

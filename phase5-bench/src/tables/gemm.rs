@@ -11,7 +11,7 @@ use phase2_conv_bn::report::gemm::{GemmProblem, cost};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers::{self, CUBLASLT, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{Mode, PeerRequest};
 
 /// The product of a row.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "M×N×K");
@@ -104,10 +104,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         sizes.iter().map(request).collect()
     };
     progress.set_message("gemm: PyTorch");
-    let pytorch = torch::measure(device, &bench, &requests(Mode::Eager));
+    let pytorch = context.pytorch.measure(device, &bench, &requests(Mode::Eager));
     // In a process of its own: should trying kernels take too long, eager's times are there.
     let tried = if context.only_summary { Vec::new() } else { requests(Mode::Autotuned) };
-    let mut autotuned = torch::measure(device, &bench, &tried).timings.into_iter();
+    let mut autotuned = context.pytorch.measure(device, &bench, &tried).timings.into_iter();
 
     let title = format!("gemm: C = A·B in f32 on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);

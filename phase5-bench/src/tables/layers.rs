@@ -24,7 +24,7 @@ use phase3_all_layers::models::resnet::{Config, ResNet};
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, close};
 use crate::tables::peers::spread_note;
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{Mode, PeerRequest};
 
 const NO_SPEED_UP: &str = "a speed-up needs the device's time";
 const AS_A_WHOLE: &str = "the pass is checked as a whole";
@@ -219,7 +219,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         Err(reason) => Some(reason),
     };
     step("PyTorch");
-    let pytorch = by_pytorch(device, input.dims4()?);
+    let pytorch = by_pytorch(context, input.dims4()?);
     step("f64 reference");
     let (mut table, mut wrong) = tabulate(context, &input, &weights, &sides)?;
     if let Some(reason) = without_cudnn {
@@ -509,7 +509,7 @@ fn by_cudnn(device: &Device, cudnn: &Cudnn, input: &Tensor, weights: &Weights) -
 }
 
 /// The first three layers; the input has the shape `shape`, and its values do not matter.
-fn by_pytorch(device: &Device, shape: [usize; 4]) -> Vec<Result<Timing, String>> {
+fn by_pytorch(context: &Context, shape: [usize; 4]) -> Vec<Result<Timing, String>> {
     let size = |at: usize| (shape[at] + 2 * 3 - 7) / 2 + 1;
     let output = [shape[0], CHANNELS, size(2), size(3)];
     let work = [
@@ -517,7 +517,7 @@ fn by_pytorch(device: &Device, shape: [usize; 4]) -> Vec<Result<Timing, String>>
         PeerRequest::batch_norm(output, Mode::Eager),
         PeerRequest::relu(output, Mode::Eager),
     ];
-    torch::measure(device, &queued(), &work).timings
+    context.pytorch.measure(&context.device, &queued(), &work).timings
 }
 
 /// The reference for a layer of a side: BatchNorm and ReLU for the inputs that they had there.

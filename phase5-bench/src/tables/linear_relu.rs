@@ -21,7 +21,7 @@ use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers::{self, CPU, about_cpu, is_quick, on_cpu};
-use crate::torch::{self, Arithmetic, Mode, PeerRequest};
+use crate::torch::{Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
 type Size = [usize; 3];
@@ -278,8 +278,10 @@ impl Measure<'_> {
         };
         let work: Vec<PeerRequest> =
             sizes.iter().flat_map(|&size| wanted.iter().map(move |row| request(size, row))).collect();
-        let (warm, idle) =
-            (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
+        let (warm, idle) = (
+            self.context.pytorch.measure(self.device, &self.warm, &work),
+            self.context.pytorch.measure(self.device, &self.idle, &work),
+        );
         let elsewhere = || "measured in a process of its own, which was asked for the total".to_owned();
         let timings = warm.timings.chunks(wanted.len()).zip(idle.timings.chunks(wanted.len()));
         let rows = sizes.iter().zip(timings).map(|(&size, (warm, idle))| {

@@ -14,7 +14,7 @@ use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{Mode, PeerRequest};
 
 pub(crate) const OPERATION: ColumnSpec = ColumnSpec::text("operation", "operation");
 const COLUMNS: &[ColumnSpec] = &[
@@ -53,7 +53,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let requests = MODES.map(|(_, mode)| {
         [PeerRequest::batch_norm(shape, mode), PeerRequest::relu(shape, mode), PeerRequest::statistics(shape, mode)]
     });
-    let pytorch = torch::measure(device, &bench, requests.as_flattened());
+    let pytorch = context.pytorch.measure(device, &bench, requests.as_flattened());
     step("f64 reference");
     let problem = Problem::seeded(shape)?;
     let by_cudnn = by_cudnn(device, &bench, &problem, &step)?;

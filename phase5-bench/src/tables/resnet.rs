@@ -230,7 +230,8 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
 
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
-    let pytorch = torch::measure(device, &bench, &peers(context, 1).map(|peer| request(peer, 1)).collect::<Vec<_>>());
+    let pytorch =
+        context.pytorch.measure(device, &bench, &peers(context, 1).map(|peer| request(peer, 1)).collect::<Vec<_>>());
     let mut timings = peers(context, 1).zip(&pytorch.timings);
     for (peer, timing) in timings.by_ref().take(ON_CPU) {
         table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
@@ -326,7 +327,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     step("PyTorch".to_owned());
     let work: Vec<PeerRequest> =
         batches.iter().flat_map(|&batch| peers(context, batch).map(move |peer| request(peer, batch))).collect();
-    let pytorch = torch::measure(device, &bench, &work);
+    let pytorch = context.pytorch.measure(device, &bench, &work);
     let mut timings = pytorch.timings.iter();
 
     let mut wrong = Vec::new();

@@ -9,7 +9,7 @@ use phase4_fusion::attention::{LADDER, Options, Products, Size, Tuned};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::{attention, peers};
-use crate::torch::{self, Backend, PeerRequest};
+use crate::torch::{Backend, PeerRequest};
 
 /// The attention of a row.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "attention");
@@ -142,7 +142,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let progress = Progress::new((problems.len() * (steps.len() + 1)) as u64, TABLE.name);
     progress.set_message("tensor-attention: PyTorch");
     let requests = problems.iter().flat_map(|row| row.backends().map(|(_, backend)| row.request(backend)));
-    let pytorch = torch::measure(device, &bench, &requests.collect::<Vec<_>>());
+    let pytorch = context.pytorch.measure(device, &bench, &requests.collect::<Vec<_>>());
 
     let title = format!("tensor-attention: attention in f16, bf16 and e4m3 on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("SDPA");

@@ -13,7 +13,7 @@ use phase4_fusion::gemm::{Activation, Precision};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers;
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{Mode, PeerRequest};
 
 /// The convolution of a row.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "convolution");
@@ -102,7 +102,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         })
         .collect();
     let requests: Vec<PeerRequest> = asked.iter().map(|(.., request)| request.clone()).collect();
-    let pytorch = torch::measure(device, &bench, &requests);
+    let pytorch = context.pytorch.measure(device, &bench, &requests);
 
     let title = format!("tensor-conv: convolutions in f16, channels last, on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuDNN");

@@ -11,7 +11,7 @@ use phase4_fusion::report::gemm::TensorProblem;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers;
-use crate::torch::{self, PeerRequest};
+use crate::torch::PeerRequest;
 
 /// The product of a row: its type, and M × N × K.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "type, M×N×K");
@@ -114,7 +114,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let progress = Progress::new((rows.len() * (steps.len() + 3)) as u64, "tensor-cores");
     let in_blocks = |row: &&Row| row.0 == Precision::ScaledE4M3;
     let requests: Vec<_> = rows.iter().filter(in_blocks).map(|row| PeerRequest::scaled_gemm(row.1)).collect();
-    let pytorch = torch::measure(device, &bench, &requests);
+    let pytorch = context.pytorch.measure(device, &bench, &requests);
     let mut by_pytorch = pytorch.timings.into_iter();
     let title = format!("tensor-cores: C = A·B on tensor cores, on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);

@@ -215,7 +215,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             })
         })
         .collect();
-    let pytorch = torch::measure(device, &bench, &work);
+    let pytorch = context.pytorch.measure(device, &bench, &work);
 
     let title = format!("video: the U-Net, {BATCH} latents of {side} × {side}, on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);

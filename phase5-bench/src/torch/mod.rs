@@ -1,5 +1,7 @@
 //! PyTorch as a peer: `peers/torch_peer.py` in its own process, where a Python with PyTorch is found.
 //!
+//! The process stays for all tables of a run, since loading PyTorch takes seconds.
+//!
 //! `WARP_PYTHON` names the interpreter; without it, that of the active virtual environment is tried, then `python3` and `python`.
 //! Tables show a sentence beside a dash for each thing that it cannot measure.
 //!
@@ -10,23 +12,28 @@
 
 mod request;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use bench::timing::{Bench, Clock, Queue, Timing};
 use common::Device;
 use phase3_all_layers::PYTORCH_MODELS;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 pub use request::{Arithmetic, Backend, Mode, PeerRequest};
 
 /// The script, which documents its input and output.
 const SCRIPT: (&str, &str) = ("torch_peer.py", include_str!("../../peers/torch_peer.py"));
+
+/// The file of what the script says besides its answers.
+const MESSAGES: &str = "messages.txt";
 
 /// Whether an interpreter has PyTorch is answered by a lookup, without loading it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
@@ -61,14 +68,30 @@ struct Request<'a> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Version { version: String },
-    Begun { begun: usize },
-    Samples { index: usize, samples_ms: Vec<f64> },
-    Missing { index: usize, absent: String },
-    Absent { absent: String },
+    Version {
+        version: String,
+    },
+    Begun {
+        begun: usize,
+    },
+    Samples {
+        index: usize,
+        samples_ms: Vec<f64>,
+    },
+    Missing {
+        index: usize,
+        absent: String,
+    },
+    Absent {
+        absent: String,
+    },
+    /// The last one of a response.
+    Done {
+        done: bool,
+    },
 }
 
-/// Measurements of a request until its process ended, by the index of the work.
+/// Measurements of a request until it was done or its process ended, by the index of the work.
 #[derive(Default)]
 struct Response {
     version: Option<String>,
@@ -87,37 +110,63 @@ pub struct Measured {
     pub timings: Vec<Result<Timing, String>>,
 }
 
-/// Measures all of `work`, in one process unless a piece takes too long or ends it, as `bench` says; on the simulator only what is for
-/// the CPU. It never fails: what is not there has a reason.
-pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
-    let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
-    let device = ordinal(device);
-    if work.is_empty() {
-        return Measured { version: None, timings: Vec::new() };
-    }
-    if device.is_none() && work.iter().all(|work| work.mode() != Mode::Cpu) {
-        return all(ON_GPUS.to_owned());
-    }
-    let (python, time) = match python().and_then(|python| Ok((python, Time::set()?))) {
-        Ok(found) => found,
-        Err(reason) => return all(reason),
-    };
-    complete(work, |work| {
-        let request = Request {
-            device,
-            threads: rayon::current_num_threads(),
-            queue: match bench.queue {
-                Queue::Empty => "empty",
-                Queue::Warm => "warm",
-                Queue::Cold => "cold",
-            },
-            warm_up: bench.warm_up,
-            repeats: bench.repeats,
-            limit_s: bench.limit.as_secs_f64(),
-            work,
+/// PyTorch, in a process that begins with the first request, and again after one that ended it.
+#[derive(Default)]
+pub struct PyTorch {
+    process: RefCell<Option<Process>>,
+}
+
+impl PyTorch {
+    /// Measures all of `work` as `bench` says; on the simulator only what is for the CPU. It never fails: what is not there has a reason.
+    pub fn measure(&self, device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
+        let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
+        let device = ordinal(device);
+        if work.is_empty() {
+            return Measured { version: None, timings: Vec::new() };
+        }
+        if device.is_none() && work.iter().all(|work| work.mode() != Mode::Cpu) {
+            return all(ON_GPUS.to_owned());
+        }
+        let (python, time) = match python().and_then(|python| Ok((python, Time::set()?))) {
+            Ok(found) => found,
+            Err(reason) => return all(reason),
         };
-        ask(&python, &request, time)
-    })
+        complete(work, |work| {
+            let request = Request {
+                device,
+                threads: rayon::current_num_threads(),
+                queue: match bench.queue {
+                    Queue::Empty => "empty",
+                    Queue::Warm => "warm",
+                    Queue::Cold => "cold",
+                },
+                warm_up: bench.warm_up,
+                repeats: bench.repeats,
+                limit_s: bench.limit.as_secs_f64(),
+                work,
+            };
+            self.ask(&python, &request, time)
+        })
+    }
+
+    fn ask(&self, python: &Path, request: &Request<'_>, time: Time) -> Response {
+        if time.left().is_zero() {
+            return Response::absent(time.is_up());
+        }
+        let request = match serde_json::to_string(request) {
+            Ok(request) => request,
+            Err(error) => return Response::absent(format!("PyTorch's request: {error}")),
+        };
+        let mut kept = self.process.borrow_mut();
+        match kept.take().map_or_else(|| Process::start(python), Ok) {
+            Ok(process) => {
+                let (response, process) = process.respond(&request, time);
+                *kept = process;
+                response
+            }
+            Err(reason) => Response::absent(reason),
+        }
+    }
 }
 
 /// Requests `work`, and again the rest of it as long as a process was ended by a piece that had begun.
@@ -239,74 +288,90 @@ fn candidates() -> Vec<PathBuf> {
     active.into_iter().chain(["python3", "python"].map(PathBuf::from)).collect()
 }
 
-fn ask(python: &Path, request: &Request<'_>, time: Time) -> Response {
-    if time.left().is_zero() {
-        return Response::absent(time.is_up());
+/// The process of a script: it takes requests line by line, and answers each with lines.
+struct Process {
+    child: Child,
+    requests: ChildStdin,
+    lines: Receiver<String>,
+    python: PathBuf,
+    /// The script, and what the process says besides.
+    dir: TempDir,
+}
+
+impl Process {
+    /// Starts the course's script.
+    ///
+    /// # Errors
+    /// A sentence, also below.
+    fn start(python: &Path) -> Result<Process, String> {
+        let written = tempfile::tempdir().and_then(|dir| {
+            for (name, text) in PYTORCH_MODELS.iter().chain([&SCRIPT]) {
+                std::fs::write(dir.path().join(name), text)?;
+            }
+            Ok(dir)
+        });
+        let reason = |error| format!("PyTorch's script cannot be written to a temporary directory: {error}");
+        Process::start_in(written.map_err(reason)?, python)
     }
-    let written = tempfile::tempdir().and_then(|dir| {
-        for (name, text) in PYTORCH_MODELS.iter().chain([&SCRIPT]) {
-            std::fs::write(dir.path().join(name), text)?;
+
+    /// Starts the script in `dir`.
+    fn start_in(dir: TempDir, python: &Path) -> Result<Process, String> {
+        // What it says besides goes to a file: the processes that PyTorch compiles in would keep a pipe open after its end.
+        let started = std::fs::File::create(dir.path().join(MESSAGES)).and_then(|file| {
+            let mut command = Command::new(python);
+            command.arg(dir.path().join(SCRIPT.0)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file).spawn()
+        });
+        let mut child = started.map_err(|error| format!("`{}` does not start: {error}", python.display()))?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(format!("`{}` started without pipes", python.display()));
+        };
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(answers).lines().map_while(Result::ok);
+            lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
+        });
+        Ok(Process { child, requests, lines, python: python.to_owned(), dir })
+    }
+
+    /// The response to a request; and the process, if it is ready for another one.
+    fn respond(mut self, request: &str, time: Time) -> (Response, Option<Process>) {
+        let mut response = Response::default();
+        // Where it cannot be written, the process has ended, and so have its lines.
+        let _ = writeln!(self.requests, "{request}");
+        let reason = loop {
+            match self.lines.recv_timeout(time.piece.min(time.left())) {
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(Line::Done { done: true }) => return (response, Some(self)),
+                    Ok(line) => response.take(line),
+                    Err(error) => break format!("PyTorch's script answered no JSON: {error}"),
+                },
+                Err(RecvTimeoutError::Timeout) => break time.is_up(),
+                Err(RecvTimeoutError::Disconnected) => break self.end(),
+            }
+        };
+        response.reason = response.reason.or(Some(reason));
+        (response, None)
+    }
+
+    /// Why it ended.
+    fn end(&mut self) -> String {
+        let name = self.python.display();
+        match wait(&mut self.child, CLOSING_LIMIT) {
+            Some(true) => format!("`{name}` ended before it had answered"),
+            Some(false) => {
+                let said = std::fs::read(self.dir.path().join(MESSAGES)).unwrap_or_default();
+                let said = String::from_utf8_lossy(&said);
+                format!("`{name}` failed: {}", said.trim().lines().last().unwrap_or("no message"))
+            }
+            None => format!("`{name}` closed its output and did not end"),
         }
-        Ok(dir)
-    });
-    let dir = match written {
-        Ok(dir) => dir,
-        Err(error) => {
-            return Response::absent(format!("PyTorch's script cannot be written to a temporary directory: {error}"));
-        }
-    };
-    match serde_json::to_string(request) {
-        Ok(request) => converse(python, dir.path(), &request, time),
-        Err(error) => Response::absent(format!("PyTorch's request: {error}")),
     }
 }
 
-/// Runs the script in `dir` until it ends, or until its time is up.
-fn converse(python: &Path, dir: &Path, request: &str, time: Time) -> Response {
-    let name = python.display();
-    // What it says besides goes to a file: the processes that PyTorch compiles in would keep a pipe open after its end.
-    let messages = dir.join("messages.txt");
-    let started = std::fs::File::create(&messages).and_then(|file| {
-        Command::new(python).arg(dir.join(SCRIPT.0)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file).spawn()
-    });
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => return Response::absent(format!("`{name}` does not start: {error}")),
-    };
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let (sender, lines) = mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(move || stdin.map(|mut pipe| pipe.write_all(request.as_bytes())));
-        scope.spawn(move || {
-            let lines = stdout.into_iter().flat_map(|pipe| BufReader::new(pipe).lines()).map_while(Result::ok);
-            lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
-        });
-        let mut response = Response::default();
-        let ended = loop {
-            match lines.recv_timeout(time.piece.min(time.left())) {
-                Ok(line) => match serde_json::from_str(&line) {
-                    Ok(line) => response.take(line),
-                    Err(error) => {
-                        response.reason = Some(format!("PyTorch's script answered no JSON: {error}"));
-                        break wait(&mut child, Duration::ZERO);
-                    }
-                },
-                Err(RecvTimeoutError::Timeout) => break wait(&mut child, Duration::ZERO),
-                Err(RecvTimeoutError::Disconnected) => break wait(&mut child, CLOSING_LIMIT),
-            }
-        };
-        let reason = match ended {
-            Some(true) => None,
-            Some(false) => {
-                let said = std::fs::read(&messages).unwrap_or_default();
-                let said = String::from_utf8_lossy(&said);
-                Some(format!("`{name}` failed: {}", said.trim().lines().last().unwrap_or("no message")))
-            }
-            None => Some(time.is_up()),
-        };
-        response.reason = response.reason.or(reason);
-        response
-    })
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = wait(&mut self.child, Duration::ZERO);
+    }
 }
 
 impl Response {
@@ -319,6 +384,7 @@ impl Response {
             Line::Version { version } => return self.version = Some(version),
             Line::Begun { begun } => return self.begun = Some(begun),
             Line::Absent { absent } => return self.reason = Some(absent),
+            Line::Done { .. } => return,
             Line::Samples { index, samples_ms } => (index, Ok(samples_ms)),
             Line::Missing { index, absent } => (index, Err(absent)),
         };
@@ -387,7 +453,7 @@ mod tests {
     fn without_a_gpu_every_piece_of_work_has_the_reason() {
         let work =
             [PeerRequest::relu([1, 1, 2, 2], Mode::Eager), PeerRequest::batch_norm([1, 1, 2, 2], Mode::Compiled)];
-        let measured = measure(&Device::sim(), &Bench::default(), &work);
+        let measured = PyTorch::default().measure(&Device::sim(), &Bench::default(), &work);
         assert_eq!(measured.version, None);
         assert_eq!(measured.timings, vec![Err(ON_GPUS.to_owned()); 2]);
     }
@@ -419,12 +485,18 @@ mod tests {
             println!("skipped: no Python on this machine");
             return;
         };
-        let Response { version, results, begun, reason } = ask(&python, &request, within(ASK_LIMIT));
-        assert!(results.is_empty() && begun.is_none());
-        match version {
-            Some(version) => assert!(!version.is_empty() && reason.is_none(), "{reason:?}"),
-            None => assert!(reason.as_ref().is_some_and(|reason| reason.contains("PyTorch")), "{reason:?}"),
+        let pytorch = PyTorch::default();
+        let mut processes = Vec::new();
+        for _ in 0..2 {
+            let Response { version, results, begun, reason } = pytorch.ask(&python, &request, within(ASK_LIMIT));
+            assert!(results.is_empty() && begun.is_none());
+            match version {
+                Some(version) => assert!(!version.is_empty() && reason.is_none(), "{reason:?}"),
+                None => assert!(reason.as_ref().is_some_and(|reason| reason.contains("PyTorch")), "{reason:?}"),
+            }
+            processes.push(pytorch.process.borrow().as_ref().map(|process| process.child.id()));
         }
+        assert!(processes[0].is_some() && processes[0] == processes[1], "one process for both requests: {processes:?}");
     }
 
     fn within(limit: Duration) -> Time {
@@ -435,12 +507,12 @@ mod tests {
     fn until(python: &Path, at: usize, then: &str, time: Time) -> Response {
         let dir = tempfile::tempdir().unwrap();
         let script = format!(
-            "import json, sys, time\nwork = json.load(sys.stdin)['work']\nsay = lambda line: print(json.dumps(line), flush=True)\n\
+            "import json, sys, time\nsay = lambda line: print(json.dumps(line), flush=True)\nwork = json.loads(input())['work']\n\
              say({{'version': '1'}})\nfor i in range(len(work)):\n    say({{'begun': i}})\n    if i == {at}: {then}\n    \
-             say({{'index': i, 'samples_ms': [1.0]}})\n"
+             say({{'index': i, 'samples_ms': [1.0]}})\nsay({{'done': True}})\n"
         );
         std::fs::write(dir.path().join(SCRIPT.0), script).unwrap();
-        converse(python, dir.path(), r#"{"work": [1, 2, 3]}"#, time)
+        Process::start_in(dir, python).unwrap().respond(r#"{"work": [1, 2, 3]}"#, time).0
     }
 
     #[test]
@@ -506,7 +578,7 @@ mod tests {
             PeerRequest::attention([1, 2, 16, 8], Mode::Cpu),
             PeerRequest::unet(16, 1, Mode::Eager),
         ];
-        let measured = measure(&Device::sim(), &bench, &work);
+        let measured = PyTorch::default().measure(&Device::sim(), &bench, &work);
         assert!(measured.version.is_some());
         for timing in &measured.timings[..2] {
             assert_eq!(timing.as_ref().map(Timing::clock), Ok(Clock::HostMonotonic));
