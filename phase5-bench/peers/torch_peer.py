@@ -19,14 +19,14 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                                           "element": "bf16" | "e4m3", if it is not f16; then also "backend": "FLASH_ATTENTION_3"},
                     {"op": "unet",        "channels": 320, "batch": 2}],
            each with "mode": "eager" | "compiled" | "compiled_graph" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
-           rounded to it; for models also "f16"; and "channels_last": true, for conv2d and models, where the layout is asked for}
+           rounded to it; for models and linear_relu also "f16"; and "channels_last": true, for conv2d and models, where the layout is asked for}
 Response: {"version": "2.9.0"}, then, as it happens, for each piece of work, by its index in the request
           {"begun": 0}, {"index": 0, "samples_ms": [...]} or {"index": 0, "absent": "why"};
           or {"absent": "why"} for the whole request; at the end {"done": true}.
 
 A line is written as soon as it is known: who asked may end a piece that takes too long, and keeps what came before it.
 
-Everything but scaled_gemm (8-bit floats to bf16, with scales of 1 × 128 and 128 × 128 values), half_conv2d (f16, channels last), half_attention (f16, bf16 or e4m3) and models in f16 is f32, with cuDNN's own tuning. Models in
+Everything but scaled_gemm (8-bit floats to bf16, with scales of 1 × 128 and 128 × 128 values), half_conv2d (f16, channels last), half_attention (f16, bf16 or e4m3), models and linear_relu in f16 is f32, with cuDNN's own tuning. Models in
 tf32 and f16 are channels last. "autotuned" is max-autotune without its own graphs, captured by us. Runs are measured as in `bench::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
@@ -166,7 +166,8 @@ def operation(torch, work):
         return inference(torch, lambda: torch._scaled_mm(a, b.t(), of_a, of_b.t(), out_dtype=torch.bfloat16))
     if op == "linear_relu":
         batch, inputs, outputs = shape
-        x, w, b = random(batch, inputs), random(outputs, inputs), random(outputs)
+        of_type = torch.float16 if work.get("arithmetic") == "f16" else torch.float32
+        x, w, b = (values.to(of_type) for values in (random(batch, inputs), random(outputs, inputs), random(outputs)))
         if not work["backward"]:
             return inference(torch, lambda: functional.relu(functional.linear(x, w, b)))
         for tensor in (x, w, b):

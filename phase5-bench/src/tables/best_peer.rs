@@ -166,12 +166,10 @@ fn model(_: &str, by: &str) -> Option<(Side, String)> {
     Some((side, last.unwrap_or("f32").to_owned()))
 }
 
-/// `tf32 ∇ eager`: arithmetic and direction come first.
+/// `tf32 ∇ eager`, `f16 v3`: arithmetic and direction come first.
 fn linear(_: &str, version: &str) -> Option<(Side, String)> {
-    let (arithmetic, rest) = match version.strip_prefix("tf32 ") {
-        Some(rest) => ("tf32", rest),
-        None => ("f32", version),
-    };
+    let (arithmetic, rest) =
+        version.split_once(' ').filter(|(first, _)| ["tf32", "f16"].contains(first)).unwrap_or(("f32", version));
     let (direction, rest) = match rest.strip_prefix("∇ ") {
         Some(rest) => (" ∇", rest),
         None => ("", rest),
@@ -332,6 +330,9 @@ mod tests {
             (versions::LIBRARY_GEMM, ""),
             (versions::TENSOR_CORES, "Ours tf32"),
             (versions::TENSOR_CORES_COMPILED, "Peer tf32"),
+            (versions::HALF, "Ours f16"),
+            (versions::HALF_LT, "Peer f16"),
+            (versions::HALF_COMPILED, "Peer f16"),
             (versions::BACKWARD, "Ours f32 ∇"),
             (versions::TENSOR_CORES_BACKWARD_EAGER, "Peer tf32 ∇"),
         ] {

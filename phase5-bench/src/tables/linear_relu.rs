@@ -21,7 +21,8 @@ use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers::{self, CPU, about_cpu, is_quick, on_cpu};
-use crate::torch::{Arithmetic, Mode, PeerRequest};
+use crate::torch::Arithmetic::{self, F16, F32, Tf32};
+use crate::torch::{Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
 type Size = [usize; 3];
@@ -89,6 +90,10 @@ pub(crate) mod versions {
     pub(crate) const TENSOR_CORES: &str = "tf32 v3";
     pub(crate) const TENSOR_CORES_EAGER: &str = "tf32 eager";
     pub(crate) const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
+    pub(crate) const HALF: &str = "f16 v3";
+    pub(crate) const HALF_LT: &str = "f16 cuBLASLt";
+    pub(crate) const HALF_EAGER: &str = "f16 eager";
+    pub(crate) const HALF_COMPILED: &str = "f16 compiled";
     pub(crate) const BACKWARD: &str = "∇ fused";
     pub(crate) const SEPARATE: &str = "∇ separate";
     pub(crate) const WRITTEN: &str = "∇ written";
@@ -99,27 +104,29 @@ pub(crate) mod versions {
     pub(crate) const TENSOR_CORES_BACKWARD_COMPILED: &str = "tf32 ∇ compiled";
 }
 
-/// Computation of a version.
+/// Computation of a version, in f32, in f32 that the multiplication rounds to tf32, or in f16.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    Forward,
-    /// The same with f32 rounded to tf32 by the multiplication.
-    TensorCores,
+    Forward(Arithmetic),
     /// The gradients of x, W and b.
-    Backward,
-    /// These with f32 rounded to tf32.
-    TensorCoresBackward,
+    Backward(Arithmetic),
 }
 
 impl Pass {
-    fn is_backward(self) -> bool {
-        matches!(self, Pass::Backward | Pass::TensorCoresBackward)
+    const ALL: [Pass; 5] =
+        [Pass::Forward(F32), Pass::Forward(Tf32), Pass::Forward(F16), Pass::Backward(F32), Pass::Backward(Tf32)];
+
+    /// Whether the summary shows it.
+    fn is_in_summary(self) -> bool {
+        matches!(self, Pass::Forward(F32 | F16))
     }
 
-    fn arithmetic(self) -> Arithmetic {
+    /// Bytes that it must move, in one launch or with a second one over y.
+    fn bytes(self, size: Size, second_pass: bool) -> u64 {
         match self {
-            Pass::Forward | Pass::Backward => Arithmetic::F32,
-            Pass::TensorCores | Pass::TensorCoresBackward => Arithmetic::Tf32,
+            Pass::Forward(F16) => forward_bytes(size, second_pass) / 2,
+            Pass::Forward(_) => forward_bytes(size, second_pass),
+            Pass::Backward(_) => backward_bytes(size, second_pass),
         }
     }
 }
@@ -158,7 +165,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
     let sizes = context.chosen(sizes, IN_SUMMARY, name);
-    let progress = Progress::new(sizes.len() as u64 * 11 + 1, "linear-relu");
+    let progress = Progress::new(sizes.len() as u64 * 13 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
     let mut measure =
         Measure { context, device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
@@ -168,21 +175,18 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);
     for (&size, mut peers) in sizes.iter().zip(pytorch.rows) {
-        for pass in [Pass::Forward, Pass::TensorCores, Pass::Backward, Pass::TensorCoresBackward] {
-            if context.only_summary && pass != Pass::Forward {
-                continue;
-            }
+        for pass in Pass::ALL.into_iter().filter(|pass| !context.only_summary || pass.is_in_summary()) {
             let mut rows = match pass {
-                Pass::Forward => measure.forward(size, &progress)?,
-                Pass::TensorCores => measure.tensor_cores(size, &progress)?,
-                Pass::Backward => measure.backward(size, &progress, false)?,
-                Pass::TensorCoresBackward => measure.backward(size, &progress, true)?,
+                Pass::Forward(F32) => measure.forward(size, &progress)?,
+                Pass::Forward(arithmetic) => measure.tensor_cores(size, &progress, arithmetic)?,
+                Pass::Backward(arithmetic) => measure.backward(size, &progress, arithmetic)?,
             };
             rows.extend(peers.extract_if(.., |row| row.pass == pass));
             let is_eager = |row: &&Row| {
                 let names = [
                     versions::EAGER,
                     versions::TENSOR_CORES_EAGER,
+                    versions::HALF_EAGER,
                     versions::BACKWARD_EAGER,
                     versions::TENSOR_CORES_BACKWARD_EAGER,
                 ];
@@ -223,7 +227,7 @@ fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, S
 fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
-         kernel for bias and ReLU. cuBLASLt: both in its epilogue, by the fastest of its first 8 suggestions, each measured. eager, compiled, tuned (max-autotune): PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
+         kernel for bias and ReLU. cuBLASLt: both in its epilogue, by the fastest of its first 8 suggestions, each measured. eager, compiled, tuned (max-autotune): PyTorch. tf32: f32 in memory, rounded by the tensor cores; f16: in memory too; v3: their ladder's best, \
          fused. ∇: the gradients of x, W and b; fused: masked as they are loaded, in two launches; separate: the same with the masked \
          gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
          tensor cores, which need W, x and the masked gradient transposed too.",
@@ -259,22 +263,28 @@ struct PyTorch {
 
 impl Measure<'_> {
     fn pytorch(&self, sizes: &[Size]) -> PyTorch {
-        const ROWS: [(&str, Pass, Mode); 9] = [
-            (versions::EAGER, Pass::Forward, Mode::Eager),
-            (versions::COMPILED, Pass::Forward, Mode::Compiled),
-            (versions::AUTOTUNED, Pass::Forward, Mode::Autotuned),
-            (versions::TENSOR_CORES_EAGER, Pass::TensorCores, Mode::Eager),
-            (versions::TENSOR_CORES_COMPILED, Pass::TensorCores, Mode::Autotuned),
-            (versions::BACKWARD_EAGER, Pass::Backward, Mode::Eager),
-            (versions::BACKWARD_COMPILED, Pass::Backward, Mode::Compiled),
-            (versions::TENSOR_CORES_BACKWARD_EAGER, Pass::TensorCoresBackward, Mode::Eager),
-            (versions::TENSOR_CORES_BACKWARD_COMPILED, Pass::TensorCoresBackward, Mode::Compiled),
+        const ROWS: [(&str, Pass, Mode); 11] = [
+            (versions::EAGER, Pass::Forward(F32), Mode::Eager),
+            (versions::COMPILED, Pass::Forward(F32), Mode::Compiled),
+            (versions::AUTOTUNED, Pass::Forward(F32), Mode::Autotuned),
+            (versions::TENSOR_CORES_EAGER, Pass::Forward(Tf32), Mode::Eager),
+            (versions::TENSOR_CORES_COMPILED, Pass::Forward(Tf32), Mode::Autotuned),
+            (versions::HALF_EAGER, Pass::Forward(F16), Mode::Eager),
+            (versions::HALF_COMPILED, Pass::Forward(F16), Mode::Autotuned),
+            (versions::BACKWARD_EAGER, Pass::Backward(F32), Mode::Eager),
+            (versions::BACKWARD_COMPILED, Pass::Backward(F32), Mode::Compiled),
+            (versions::TENSOR_CORES_BACKWARD_EAGER, Pass::Backward(Tf32), Mode::Eager),
+            (versions::TENSOR_CORES_BACKWARD_COMPILED, Pass::Backward(Tf32), Mode::Compiled),
         ];
         let is_wanted =
-            |&(_, pass, mode): &(_, Pass, Mode)| !self.context.only_summary || pass == Pass::Forward && is_quick(mode);
+            |&(_, pass, mode): &(_, Pass, Mode)| !self.context.only_summary || pass.is_in_summary() && is_quick(mode);
         let wanted: Vec<_> = ROWS.into_iter().filter(is_wanted).collect();
         let request = |size, &(_, pass, mode): &(_, Pass, Mode)| {
-            PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
+            let (is_backward, arithmetic) = match pass {
+                Pass::Forward(arithmetic) => (false, arithmetic),
+                Pass::Backward(arithmetic) => (true, arithmetic),
+            };
+            PeerRequest::linear_relu(size, is_backward, mode).with_arithmetic(arithmetic)
         };
         let work: Vec<PeerRequest> =
             sizes.iter().flat_map(|&size| wanted.iter().map(move |row| request(size, row))).collect();
@@ -290,10 +300,7 @@ impl Measure<'_> {
                 pass,
                 total: milliseconds(warm),
                 idle: milliseconds(idle),
-                bytes: match pass {
-                    Pass::Forward | Pass::TensorCores => forward_bytes(size, true),
-                    Pass::Backward | Pass::TensorCoresBackward => backward_bytes(size, true),
-                },
+                bytes: pass.bytes(size, true),
                 asked: Err(elsewhere()),
                 check: Err(warm.as_ref().err().cloned().unwrap_or_else(elsewhere)),
             });
@@ -303,25 +310,34 @@ impl Measure<'_> {
     }
 
     /// On tensor cores, fused.
-    fn tensor_cores(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
+    fn tensor_cores(&mut self, size: Size, progress: &Progress, arithmetic: Arithmetic) -> crate::Result<Vec<Row>> {
         let [batch, inputs, outputs] = size;
-        let (device, stream, version) = (self.device, self.device.stream(), versions::TENSOR_CORES);
+        let (device, stream, pass) = (self.device, self.device.stream(), Pass::Forward(arithmetic));
+        let (element, version, by_library) = match arithmetic {
+            F16 => (ElementType::F16, versions::HALF, versions::HALF_LT),
+            _ => (ElementType::F32, versions::TENSOR_CORES, versions::TENSOR_CORES_LT),
+        };
         progress.set_message(format!("linear-relu: {version} at {}", name(size)));
         progress.inc(1);
-        let bytes = forward_bytes(size, false);
-        let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
-        let b = Tensor::random(&[outputs], 3);
-        let product =
-            Reference { transposed: true, ..Reference::new(x.as_slice()?, w.as_slice()?, batch, outputs, inputs) };
+        let bytes = pass.bytes(size, false);
+        let random = |shape: &[usize], seed| Tensor::random(shape, seed).to_type(element);
+        let (x, w, b) = (random(&[batch, inputs], 1)?, random(&[outputs, inputs], 2)?, random(&[outputs], 3)?);
+        let exact = |tensor: &Tensor| tensor.to_type(ElementType::F32);
+        let (exact_x, exact_w, shift) = (exact(&x)?, exact(&w)?, exact(&b)?);
+        let product = Reference {
+            transposed: true,
+            ..Reference::new(exact_x.as_slice()?, exact_w.as_slice()?, batch, outputs, inputs)
+        };
         let reference = TensorGemm {
-            shift: Some(b.as_slice()?),
+            shift: Some(shift.as_slice()?),
             activation: Activation::Relu,
-            ..TensorGemm::new(product, ElementType::F32, ElementType::F32)
+            ..TensorGemm::new(product, element, element)
         };
         let expected = Expected::tensor_gemm(&reference, 4)?;
         let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
-        let mut y = Tensor::empty_on(device, &[batch, outputs])?;
-        let epilogue = Epilogue { shift: Some(&b), activation: Activation::Relu, ..Epilogue::default() };
+        let shift = shift.to_device(device)?;
+        let mut y = Tensor::empty_of(device, &[batch, outputs], element, MemoryFormat::default())?;
+        let epilogue = Epilogue { shift: Some(&shift), activation: Activation::Relu, ..Epilogue::default() };
         let ours = match if_supported(Tuned::load(device))? {
             Ok(tuned) => {
                 let mut launch = |y: &mut Tensor| tuned.launch(&stream, &x, &w, Layout::Transposed, &epilogue, y);
@@ -331,9 +347,8 @@ impl Measure<'_> {
             Err(reason) => Row::absent(version, bytes, &reason),
         };
         let library = if_supported(TensorBlas::open(&stream))?;
-        let suggested =
-            self.suggested(versions::TENSOR_CORES_LT, size, progress, library, &expected, [&x, &w, &b], &mut y)?;
-        Ok([ours, suggested].map(|row| Row { pass: Pass::TensorCores, ..row }).into())
+        let suggested = self.suggested(by_library, size, progress, library, &expected, [&x, &w, &b], &mut y)?;
+        Ok([ours, suggested].map(|row| Row { pass, bytes, ..row }).into())
     }
 
     /// cuBLASLt's fastest suggestion of relu(x·Wᵀ + b), in the library's arithmetic.
@@ -477,7 +492,7 @@ impl Measure<'_> {
         let reason = || "checked and counted as part of the whole".to_owned();
         Ok(Row {
             version,
-            pass: Pass::Forward,
+            pass: Pass::Forward(F32),
             total: ms(&warm),
             idle: ms(&idle),
             bytes,
@@ -487,13 +502,14 @@ impl Measure<'_> {
     }
 
     /// The versions of the backward pass, in f32 or on tensor cores.
-    fn backward(&mut self, size: Size, progress: &Progress, on_tensor_cores: bool) -> crate::Result<Vec<Row>> {
+    fn backward(&mut self, size: Size, progress: &Progress, arithmetic: Arithmetic) -> crate::Result<Vec<Row>> {
         let (device, stream) = (self.device, self.device.stream());
         let mut gradients = Gradients::seeded(device, size)?;
-        let (versions, pass): (&[_], _) = if on_tensor_cores {
-            (&[versions::TENSOR_CORES_BACKWARD], Pass::TensorCoresBackward)
+        let (pass, on_tensor_cores) = (Pass::Backward(arithmetic), arithmetic != F32);
+        let versions: &[_] = if on_tensor_cores {
+            &[versions::TENSOR_CORES_BACKWARD]
         } else {
-            (&[versions::BACKWARD, versions::SEPARATE, versions::WRITTEN], Pass::Backward)
+            &[versions::BACKWARD, versions::SEPARATE, versions::WRITTEN]
         };
         let mut rows = Vec::new();
         for &version in versions {
@@ -660,7 +676,7 @@ impl Row {
         let absent = || Err(reason.to_owned());
         Row {
             version,
-            pass: Pass::Forward,
+            pass: Pass::Forward(F32),
             total: absent(),
             idle: absent(),
             bytes,

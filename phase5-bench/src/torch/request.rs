@@ -30,7 +30,7 @@ pub enum Arithmetic {
     F32,
     /// f32 whose products are rounded to TF32, on tensor cores; models are channels last.
     Tf32,
-    /// Weights and activations in f16, channels last; for models.
+    /// Weights and activations in f16, and in models channels last.
     F16,
 }
 
