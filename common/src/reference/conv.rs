@@ -138,6 +138,7 @@ impl<'a> Conv2d<'a> {
         let (x, y) = (i % out_w, i / out_w % out_h);
         let (channel, image) = (i / (out_w * out_h) % k, i / (out_w * out_h * k));
         let first_channel = channel / (k / self.params.groups) * c_group;
+        let left = x * self.params.stride[1];
         for ci in 0..c_group {
             for ri in 0..r {
                 // The image begins `padding` rows below the padded one.
@@ -145,13 +146,13 @@ impl<'a> Conv2d<'a> {
                 let Some(row) = row.checked_sub(self.params.padding[0]).filter(|&row| row < h) else {
                     continue;
                 };
-                for si in 0..s {
-                    let column = x * self.params.stride[1] + si * self.params.dilation[1];
-                    let Some(column) = column.checked_sub(self.params.padding[1]).filter(|&column| column < w) else {
-                        continue;
-                    };
-                    let at = ((image * c + first_channel + ci) * h + row) * w + column;
-                    term(self.input[at], self.weight[((channel * c_group + ci) * r + ri) * s + si]);
+                let pixels = &self.input[((image * c + first_channel + ci) * h + row) * w..][..w];
+                let weights = &self.weight[((channel * c_group + ci) * r + ri) * s..][..s];
+                for (si, &weight) in weights.iter().enumerate() {
+                    let column = (left + si * self.params.dilation[1]).checked_sub(self.params.padding[1]);
+                    if let Some(&pixel) = column.and_then(|column| pixels.get(column)) {
+                        term(pixel, weight);
+                    }
                 }
             }
         }
