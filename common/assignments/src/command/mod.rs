@@ -20,14 +20,15 @@ use std::path::PathBuf;
 
 use ::bench::command::{Failure, say};
 use anyhow::{Context, Result, anyhow, ensure};
-use assignments::exercise::{self, Exercise};
-use assignments::grade::{Grader, Verdict};
-use assignments::isolation::Isolation;
-use assignments::store::{self, Store};
-use assignments::submissions::Set;
-use assignments::tasks::Sizes;
 use common::compile;
 use common::device::{Device, DeviceChoice};
+
+use crate::exercise::{self, Exercise};
+use crate::grade::{Grader, Verdict};
+use crate::isolation::Isolation;
+use crate::store::{self, Store};
+use crate::submissions::Set;
+use crate::tasks::Sizes;
 
 /// State that every subcommand works with.
 pub(crate) struct Session {
