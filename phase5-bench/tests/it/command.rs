@@ -84,7 +84,10 @@ fn without_arguments_there_is_one_screen_from_a_record_and_what_was_run_here() {
     ] {
         assert!(text.contains(said), "{said} is missing:\n{text}");
     }
-    assert!(text.contains("run and checked here, on the simulator") && text.contains("-- all"), "{text}");
+    assert!(text.contains("run and checked here, on the simulator"), "{text}");
+    let (_, next) = text.split_once("\nNext:\n").unwrap();
+    let programs: Vec<_> = next.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
+    assert_eq!(programs, ["book", "phase1-infra", "assignments", "phase5-bench"], "learners come first");
     assert!(!text.contains('\u{1b}'), "a pipe shows no colours: {text:?}");
     assert!(stderr.contains("device: sim"), "{stderr}");
 
