@@ -42,7 +42,7 @@ pub struct Cli {
     pub run_kernel: bool,
 }
 
-/// Output of `-h`, for the page that shows it.
-pub fn help() -> String {
-    Cli::command().render_help().to_string()
+/// The command line.
+pub fn command() -> clap::Command {
+    Cli::command()
 }

@@ -107,7 +107,7 @@ pub(crate) fn skeleton<'a>(page: &'a str, id: &str) -> &'a str {
 }
 
 /// Plain text with code between backticks as Markdown.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut in_code = false;
     let mut markdown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -38,9 +38,9 @@ use bench::gallery::{self, Gallery, Version};
 use common::compile::ship;
 
 use crate::{
-    BookError, cli,
+    BookError,
     content::{Content, Picture, Produced},
-    counters, drawing, exercise, figure, gpus,
+    counters, drawing, exercise, figure, gpus, help,
     problem::Reason,
     question, record,
     record::RecordError,
@@ -59,7 +59,7 @@ pub struct Generator {
 
 /// All generators of the course's book.
 pub const GENERATORS: &[Generator] = &[
-    Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end()).into()) },
+    Generator { name: "help", produce: |_, program| help::section(program) },
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
     Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::content(workspace, argument)?) },
     Generator { name: "ptx", produce: |workspace, kernel| Ok(shipped(&workspace.join(kernel))?.into()) },

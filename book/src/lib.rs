@@ -49,6 +49,7 @@ pub mod formula;
 pub mod generated;
 pub mod glossary;
 pub mod gpus;
+pub mod help;
 pub mod include;
 pub mod listing;
 pub mod markup;

@@ -115,7 +115,7 @@ impl Library {
     pub fn remedy(self) -> &'static str {
         match self {
             Library::Driver if cfg!(windows) => "start https://www.nvidia.com/drivers",
-            Library::Driver => "sudo apt install nvidia-driver-580  # if this machine has an NVIDIA GPU",
+            Library::Driver => "sudo apt install nvidia-driver-580  # if there is an NVIDIA GPU",
             // It is not made for macOS.
             Library::Nvrtc if cfg!(target_os = "macos") => clang::REMEDY,
             Library::Nvrtc => in_environment!(compiler_wheels!()),

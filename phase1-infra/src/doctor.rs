@@ -8,8 +8,20 @@ use common::compile;
 use common::device::{Device, DeviceChoice};
 use common::probe::{Component, report};
 
-/// Width of the widest column in characters, if its words allow it. (Commands and paths are not broken.)
+/// Width of the widest column in characters, with which the table has 100.
 const WIDTH: usize = 70;
+
+/// The parts of a path or a command in lines of that width. A shell goes on to the next line after `&&`.
+fn lines<'a>(parts: impl Iterator<Item = &'a str>) -> String {
+    let mut lines = vec![String::new()];
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + part.trim_end().chars().count() <= WIDTH => line.push_str(part),
+            _ => lines.push(format!("  {part}")),
+        }
+    }
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+}
 
 /// The report as a table.
 ///
@@ -53,14 +65,15 @@ pub fn table(components: &[Component]) -> Table {
             (false, _) => "absent".to_owned(),
         };
         let place = match &component.path {
-            Some(path) => path.display().to_string(),
+            Some(path) => lines(path.display().to_string().split_inclusive(std::path::MAIN_SEPARATOR)),
             None => {
-                let mut lines = vec![wrap(component.without, WIDTH), format!("$ {}", component.remedy)];
+                let remedy = format!("$ {}", component.remedy);
+                let mut advice = vec![wrap(component.without, WIDTH), lines(remedy.split_inclusive(" && "))];
                 // Of all the places that were tried, the first is the most specific.
                 if let Some(tried) = component.detail.as_deref().and_then(|detail| detail.split("; ").next()) {
-                    lines.push(wrap(&format!("({tried})"), WIDTH));
+                    advice.push(wrap(&format!("({tried})"), WIDTH));
                 }
-                lines.join("\n")
+                advice.join("\n")
             }
         };
         table.row().set(COMPONENT, component.name).set(VERSION, version).set(PLACE, place).complete();

@@ -25,7 +25,7 @@
 //! There is also [`broken`], a gallery of twelve kernels with one bug each (`broken_NN_….cu`) and their repaired versions
 //! (`repaired_NN_….cu`).
 //!
-//! [`STEPS`] lists them for the command, `src/main.rs`. Every step runs the same code on a GPU and on the simulator. A GPU
+//! [`STEPS`] lists them for the command, [`cli`]. Every step runs the same code on a GPU and on the simulator. A GPU
 //! gives times; the simulator has no clock and gives counts. Tables have columns for both, with a dash for what a device can't
 //! provide. On the simulator, times recorded on a GPU are shown instead, marked as such.
 
@@ -35,6 +35,7 @@ use bench::timing::Timing;
 use common::{Device, Error, Result};
 
 pub mod broken;
+pub mod cli;
 pub mod doctor;
 pub mod host_exercises;
 pub mod memory_model;
@@ -183,7 +184,7 @@ pub static STEPS: [Step; 12] = [
     },
     Step {
         name: "latency-hiding",
-        question: "How many warps, and how many independent instructions in each, keep an SM busy?",
+        question: "How many warps, with how many independent instructions each, keep an SM busy?",
         run: Run::OnDevice(step11_latency_hiding::run),
         tables: &["latency-chains", "latency-loads", "latency-counts", "occupancy-limits"],
         recorded: Recorded::Columns,

@@ -13,6 +13,7 @@
 //! A ladder is a static table of steps, each the host side of one kernel file, so that the difference between neighbouring files
 //! is the lesson.
 
+pub mod cli;
 pub mod conv;
 pub mod gemm;
 pub mod linear;

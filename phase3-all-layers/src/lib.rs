@@ -12,6 +12,7 @@
 //! | [`commands`] | what `cargo run -p phase3-all-layers -- COMMAND` runs: classify, evaluate, reconstruct, video |
 
 pub mod backends;
+pub mod cli;
 pub mod commands;
 pub mod data;
 pub mod digits;

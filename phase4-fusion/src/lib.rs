@@ -31,6 +31,7 @@ pub mod all_reduce;
 pub mod attention;
 pub mod autoencoder;
 pub mod broken;
+pub mod cli;
 pub mod collectives;
 pub mod commands;
 pub mod conv;

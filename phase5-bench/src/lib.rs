@@ -17,6 +17,7 @@
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`bench::record`]); none is estimated.
 
+pub mod cli;
 pub mod clocks;
 pub mod doctor;
 mod error;

@@ -7,6 +7,7 @@ use bench::command;
 use bench::record::{Conditions, Record};
 use bench::repeats::{Spread, medians};
 use bench::table::{ColumnSpec, Table, TableBuilder};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use common::prelude::*;
 
 use crate::clocks::Watch;
@@ -18,6 +19,12 @@ use crate::{Error, Result};
 
 /// The name that stands for all tables.
 pub const ALL: &str = "all";
+
+/// The names that [`select`] takes, for clap.
+pub fn names() -> PossibleValuesParser {
+    let tables = TABLES.iter().map(|spec| PossibleValue::new(spec.name).help(spec.shows));
+    tables.chain([PossibleValue::new(ALL).help("every table")]).into()
+}
 
 /// The tables called `names`, in the order of the course. [`ALL`] stands for every one.
 ///

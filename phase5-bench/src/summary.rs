@@ -1,8 +1,9 @@
-//! The first screen: the gain of each phase, by model, compared with the best peer of the same arithmetic.
+//! The first screen: the gain of each phase, by model, compared with the fastest library in the same arithmetic, and what to do next.
 //!
 //! Every number comes from another table, found there by the names of its rows and columns: of this run on a GPU, of a recorded
 //! run on the simulator, which has no times. The simulator checks and counts a small case of some of them instead.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use bench::ladder::columns;
@@ -29,13 +30,16 @@ const CPU: ColumnSpec = ColumnSpec::number("cpu_us", "CPU", 0);
 const NAIVE: ColumnSpec = ColumnSpec::number("naive_us", "naive", 0);
 const TUNED: ColumnSpec = ColumnSpec::number("tuned_us", "tuned", 0);
 const FUSED: ColumnSpec = ColumnSpec::number("fused_us", "fused", 0);
-const PEER_TIME: ColumnSpec = ColumnSpec::number("peer_us", "best peer", 0);
-const AHEAD: ColumnSpec = ColumnSpec::number("peer_over_ours", "peer / ours", 2).level_at(1);
-const PEER: ColumnSpec = ColumnSpec::text("peer", "the peer");
+const PEER_TIME: ColumnSpec = ColumnSpec::number("peer_us", "library", 0);
+const AHEAD: ColumnSpec = ColumnSpec::number("peer_over_ours", "gain", 2).level_at(1);
+const PEER: ColumnSpec = ColumnSpec::text("peer", "which library");
 const COLUMNS: &[ColumnSpec] = &[MODEL, CPU, NAIVE, TUNED, FUSED, PEER_TIME, AHEAD, PEER];
 
 /// The stages of a model, in the order of the phases.
 const STAGES: [ColumnSpec; 4] = [CPU, NAIVE, TUNED, FUSED];
+
+/// Length of the day in a record's date.
+const DAY: usize = "2026-11-29".len();
 
 /// Implementations whose times are compared. Where several rows stand for one thing, the fastest counts.
 #[derive(Clone, Copy, Debug)]
@@ -254,8 +258,7 @@ impl Line {
 /// If a table lacks a column that the course's have.
 pub fn tabulate<'r>(runs: impl Fn(&str) -> Vec<&'r Record>, measured: bool) -> Result<Table> {
     let mut table = TableBuilder::new("", DeviceKind::Gpu, COLUMNS);
-    // Where and when: which models.
-    let mut sources: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut days = BTreeSet::new();
     let mut devices: Vec<&str> = Vec::new();
     for line in lines() {
         let mut found = None;
@@ -288,33 +291,20 @@ pub fn tabulate<'r>(runs: impl Fn(&str) -> Vec<&'r Record>, measured: bool) -> R
             if !devices.contains(&run.device_name.as_str()) {
                 devices.push(&run.device_name);
             }
-            let source = run.provenance_of(line.table);
-            let model = line.model.split([' ', ',']).next().unwrap_or(line.model);
-            match sources.iter_mut().find(|(known, _)| *known == source) {
-                Some((_, models)) if models.contains(&model) => {}
-                Some((_, models)) => models.push(model),
-                None => sources.push((source, vec![model])),
-            }
+            days.extend(run.date_of(line.table).get(..DAY));
         }
     }
     table.note(
-        "naive, tuned, fused: of ResNet18 phases 2, 3 and 4; else the first version, the best unfused one, phase 4's. Empty: as in \
-         f32. autoencoder: 64 spectrograms; U-Net: 2 latents of 64 × 64; Linear+ReLU: 1024×784→2048; attention: 8 heads, 4096 \
-         tokens of 64.",
+        "naive, tuned, fused: ResNet18 by phases 2, 3 and 4; otherwise the first version, the best unfused one, phase 4's. Empty: as in \
+         f32. library: the fastest of PyTorch, cuBLAS and cuDNN; gain above 1: ours is faster. autoencoder: 64 spectrograms; \
+         U-Net: 2 latents of 64 × 64; Linear+ReLU: 1024×784→2048; attention: 8 heads, 4096 tokens of 64.",
     );
     if measured {
         table.note("PyTorch: eager and as a graph; `all` tries what takes it minutes to compile, too.");
     }
-    let all: Vec<String> = sources
-        .iter()
-        .map(|(source, models)| {
-            // The title names a single device.
-            let day = source.split_once(", ").filter(|_| devices.len() == 1).map_or(source.as_str(), |(_, day)| day);
-            format!("{day}: {}", models.join(", "))
-        })
-        .collect();
-    if !all.is_empty() {
-        table.note(format!("{} {}.", if measured { "Measured" } else { "Recorded" }, all.join("; ")));
+    if let (Some(first), Some(last)) = (days.first(), days.last()) {
+        let until = if first == last { String::new() } else { format!(" to {last}") };
+        table.note(format!("{} {first}{until}.", if measured { "Measured" } else { "Recorded" }));
     }
     let mut table = table.finish();
     let devices = devices.join(" and ");
@@ -377,12 +367,14 @@ const STEPS: ColumnSpec = ColumnSpec::text("steps", "the best");
 const NAIVE_LANES: ColumnSpec = ColumnSpec::number("naive_lanes", "naive", 2);
 const OUR_LANES: ColumnSpec = ColumnSpec::number("our_lanes", "best", 2);
 const FEWER: ColumnSpec = ColumnSpec::number("fewer", "× fewer", 2);
-const RIGHT: ColumnSpec = ColumnSpec::number("right", "versions right", 0);
+const RIGHT: ColumnSpec = ColumnSpec::number("right", "checked", 0);
 const COUNTED_COLUMNS: &[ColumnSpec] = &[MODEL, CASE, NAIVE_LANES, OUR_LANES, FEWER, RIGHT, STEPS];
 
 /// Results of the simulator for [`COUNTED`].
 fn counted(run: &Record, seconds: f64) -> Result<Table> {
-    let title = format!("run and checked here, on the simulator, in {seconds:.1} s: lane instructions");
+    let title = format!(
+        "run and checked here, on the simulator, in {seconds:.1} s: instructions per multiply-add, over all threads"
+    );
     let mut table = TableBuilder::new(title, DeviceKind::Simulator, COUNTED_COLUMNS);
     for Counted { model, table: name, by, lanes, naive, ours } in COUNTED {
         let row = table.row().set(MODEL, model);
@@ -410,10 +402,7 @@ fn counted(run: &Record, seconds: f64) -> Result<Table> {
             .set(STEPS, fast.map_or("", |(name, _)| name))
             .finish(NOT_IN_RUN);
     }
-    table.note(
-        "Lane instructions: an instruction that a warp executes counts once for each of its lanes (threads) that takes part. Per \
-         multiply-add; the autoencoder's in millions. versions right: those that agree with the reference in f64.",
-    );
+    table.note("The autoencoder: millions in all. checked: versions that agree with a reference in f64.");
     Ok(table.finish())
 }
 
@@ -444,10 +433,7 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
         (vec![tabulate(|_| vec![&run], true)?], run, wrong)
     };
     if let Some(last) = tables.last_mut() {
-        last.note(
-            "More: `cargo run -p phase5-bench -- all` makes every table (minutes), `-- gemm` one, `-- --list` names them; `-- report` \
-             writes an HTML page, `-- doctor` says what could not be measured here; `-- --help`.",
-        );
+        last.note(NEXT);
     }
     Ok(Screen { tables, wrong, run })
 }
@@ -458,6 +444,14 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let convolutions = conv_f32::Tuned::sources().chain(conv_f16::Tuned::sources());
     products.chain(convolutions).chain(LADDER.iter().map(|step| &step.source))
 }
+
+/// What a reader can do now: learn, then measure.
+const NEXT: &str = "\
+Next:
+cargo run -p book -- --open           read the course, edit and run its kernels in the browser
+cargo run -p phase1-infra -- broken   twelve kernels with a bug: which of its lines is wrong?
+cargo run -p assignments -- next      the first kernel that you write yourself
+cargo run -p phase5-bench -- --list   what can be measured: `-- gemm` makes one table";
 
 /// Word in tables for a result that agrees with its reference.
 const OK: &str = "ok";

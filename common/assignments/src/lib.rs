@@ -11,6 +11,8 @@
 mod arithmetic;
 pub mod bounded;
 pub mod child;
+pub mod cli;
+mod command;
 pub mod exercise;
 pub mod export;
 pub mod gpu;

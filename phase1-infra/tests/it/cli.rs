@@ -109,6 +109,7 @@ fn the_list_has_every_step_and_needs_no_device() {
     for step in &STEPS {
         assert!(stdout(&output).contains(step.name) && stdout(&output).contains(step.question), "{}", step.name);
     }
+    assert!(stdout(&output).lines().all(|line| line.chars().count() <= 100), "{}", stdout(&output));
 }
 
 #[test]

@@ -259,6 +259,17 @@ fn doctor_tells_what_is_there_and_what_mends_the_rest() {
     for name in ["NVIDIA driver", "NVRTC", "cuBLAS", "cuDNN", "NCCL"] {
         assert!(names.contains(&Cell::from(name)), "{name}");
     }
+
+    let far = |mut component: Component| {
+        component.path = component.path.map(|_| format!("/home/{}/libnvrtc.so.13", ["python3.11"; 9].join("/")).into());
+        component.remedy =
+            "python3 -m venv .venv && . .venv/bin/activate && pip install \"cuda-toolkit[nvrtc]==13.0.*\"";
+        component
+    };
+    let text = doctor::table(&[far(row(true)), far(row(false))]).to_text();
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.contains("│ $ python3 -m venv .venv && . .venv/bin/activate && "), "{text}");
+    assert!(text.contains("│   pip install \"cuda-toolkit[nvrtc]==13.0.*\" "), "{text}");
 }
 
 /// A unit for each operation of 8 chunks on 1 to 4 streams, as the book predicts.

@@ -149,6 +149,7 @@ pub fn pass(device: &Device, (name, config): (&str, Config), latents: &[usize]) 
     let found = executor.infer(&stream, &[&x, &steps])?;
     let timing = Bench::default().measure(&stream, || executor.queue(&stream))?;
     add("persistent kernel", [Some(1), Some(program.tasks().len())], &timing, &found, program.error_bound())?;
-    table.note("ms: inputs and results on the device, by events. max |Δ|: to the CPU's results. Weights: seeded.");
+    table.note_on(MS, "ms: inputs and results on the device, by events.");
+    table.note("max |Δ|: to the CPU's results. Weights: seeded.");
     Ok((table.finish(), wrong))
 }

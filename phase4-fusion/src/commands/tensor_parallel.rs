@@ -138,9 +138,13 @@ pub fn tensor_parallel(group: &DeviceGroup, args: &TensorParallelArgs) -> Result
             .complete();
     }
     table.note(format!(
-        "launches, sums over all devices, MiB by link: of one device, in a pass. ms: from the inputs on the first device to the end of all, \
-         by events. no sums: the same with them left out, so its results are wrong. max |Δ|: to {}, of the largest.",
+        "launches, sums over all devices, MiB by link: of one device, in a pass. max |Δ|: to {}, of the largest.",
         frame.by
     ));
+    table.note_on(
+        MS,
+        "ms: from the inputs on the first device to the end of all, by events. no sums: the same with them left out, so its results are \
+         wrong.",
+    );
     Ok((table.finish(), wrong))
 }

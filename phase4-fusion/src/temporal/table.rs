@@ -134,10 +134,9 @@ impl Case<'_> {
     /// Adds the meaning of the columns.
     pub fn notes(&self, table: &mut TableBuilder) {
         let Options { side, steps, noisiest } = self.options;
-        table.note(format!(
-            "{} frames of {side} × {side}, {steps} steps each from timestep {noisiest}; ms, fps and lane M leave the first frame out.",
-            self.frames
-        ));
+        table.note(format!("{} frames of {side} × {side}, {steps} steps each from timestep {noisiest}.", self.frames));
+        table.note_on(MS, "ms, fps: without the first frame.");
+        table.note_on(LANES, "lane M: millions of instructions, each counted once per lane, without the first frame.");
         table.note(
             "L1 1/3 steps: the deep part, from level 1 down and back, runs in every 3rd step; 1/3 frames: in all steps of every 3rd \
              frame. Δ ≤ t: of the first residual block only the tiles are made whose input changed by more than t. deep, tiles: what \

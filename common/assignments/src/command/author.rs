@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use assignments::exercise::Exercise;
-use assignments::grade::{Grader, author, judge_mutant};
-use assignments::{mutants, new};
 use bench::command::Shell;
 use rayon::prelude::*;
 
 use super::{compiler, program};
+use crate::exercise::Exercise;
+use crate::grade::{Grader, author, judge_mutant};
+use crate::{mutants, new};
 
 /// Runs every file of an exercise's folder, or every mutant of its solution, and prints each verdict. Other exercises may be unfinished.
 pub(crate) fn run(path: &Path, mutants: bool, seed: Option<u64>, shell: &mut Shell) -> Result<()> {

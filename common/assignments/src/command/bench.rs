@@ -1,18 +1,17 @@
 //! Times of kernels on a GPU, or their costs on the simulator.
 
 use anyhow::{Context, Result, bail, ensure};
-use assignments::exercise::Library;
-use assignments::grade::sizes;
-use assignments::job::{Picture, ShowRequest, Spread};
 use bench::command::{SaveArgs, Shell, say};
 use bench::record::Record;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
+use clap::Args;
 use common::device::{Device, DeviceChoice};
 use common::progress::Progress;
 
-use clap::Args;
-
 use super::{Session, compiler, show};
+use crate::exercise::Library;
+use crate::grade::sizes;
+use crate::job::{Picture, ShowRequest, Spread};
 
 const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
 const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use assignments::exercise::{Exercise, Expected};
-use assignments::grade::{Verdict, quoted};
-use assignments::job::ShowRequest;
-use assignments::store;
 use bench::command::Shell;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Session, compiler};
+use crate::exercise::{Exercise, Expected};
+use crate::grade::{Verdict, quoted};
+use crate::job::ShowRequest;
+use crate::store;
 
 /// All exercises, by id.
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ fn page(session: &Session, exercise: &Exercise) -> Result<Page> {
         mistake,
         failed,
         picture,
-        sizes: assignments::grade::sizes(case),
+        sizes: crate::grade::sizes(case),
     })
 }
 

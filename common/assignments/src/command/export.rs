@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use assignments::export::{Class, has_changes, write};
 use bench::command::{self, Shell};
 
 use super::{Session, compiler};
+use crate::export::{Class, has_changes, write};
 
 /// Arguments of `export`.
 #[derive(clap::Args)]

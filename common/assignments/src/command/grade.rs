@@ -6,11 +6,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use assignments::exercise::Exercise;
-use assignments::grade::Verdict;
-use assignments::handins::{Answer, Person};
-use assignments::store;
-use assignments::submissions::Set;
 use bench::command::Shell;
 use bench::table::{Cell, ColumnSpec, Format, Table, TableBuilder};
 use common::progress::Progress;
@@ -18,6 +13,11 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Session, compiler};
+use crate::exercise::Exercise;
+use crate::grade::Verdict;
+use crate::handins::{Answer, Person};
+use crate::store;
+use crate::submissions::Set;
 
 const EXERCISE: ColumnSpec = ColumnSpec::text("exercise", "exercise");
 const POINTS: ColumnSpec = ColumnSpec::number("points", "points", 0);

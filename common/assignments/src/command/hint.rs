@@ -1,10 +1,10 @@
 //! Help: hints, one at a time, and the solution.
 
 use anyhow::{Context, Result, ensure};
-use assignments::exercise::Exercise;
 use bench::command::Shell;
 
 use super::Session;
+use crate::exercise::Exercise;
 
 /// The next hint on an exercise, or the first `number`.
 pub(crate) fn hint(session: &Session, id: Option<&str>, number: Option<usize>, shell: &mut Shell) -> Result<()> {

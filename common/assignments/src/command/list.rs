@@ -1,13 +1,13 @@
 //! Lists of exercises, and the next one to solve.
 
 use anyhow::Result;
-use assignments::exercise::Exercise;
 use bench::command::Shell;
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::progress::Progress;
 use rayon::prelude::*;
 
 use super::{Session, compiler};
+use crate::exercise::Exercise;
 
 const ID: ColumnSpec = ColumnSpec::text("exercise", "exercise");
 const STATE: ColumnSpec = ColumnSpec::text("state", "state");

@@ -20,14 +20,15 @@ use std::path::PathBuf;
 
 use ::bench::command::{Failure, say};
 use anyhow::{Context, Result, anyhow, ensure};
-use assignments::exercise::{self, Exercise};
-use assignments::grade::{Grader, Verdict};
-use assignments::isolation::Isolation;
-use assignments::store::{self, Store};
-use assignments::submissions::Set;
-use assignments::tasks::Sizes;
 use common::compile;
 use common::device::{Device, DeviceChoice};
+
+use crate::exercise::{self, Exercise};
+use crate::grade::{Grader, Verdict};
+use crate::isolation::Isolation;
+use crate::store::{self, Store};
+use crate::submissions::Set;
+use crate::tasks::Sizes;
 
 /// State that every subcommand works with.
 pub(crate) struct Session {
@@ -83,7 +84,16 @@ impl Session {
     /// If there is none.
     pub(crate) fn find(&self, id: &str) -> Result<&Exercise> {
         let found = self.exercises.iter().find(|exercise| exercise.id == id);
-        found.with_context(|| format!("there is no exercise `{id}`; `list` shows what there is"))
+        found.with_context(|| format!("there is no exercise `{id}`; `list` shows what there is{}", self.like(id)))
+    }
+
+    /// End of a message about a name that no exercise has: `; did you mean `guard`?` if one is like it, by the measure and the threshold
+    /// of clap's suggestions.
+    fn like(&self, name: &str) -> String {
+        let likeness = |exercise: &Exercise| strsim::jaro(name, &exercise.id);
+        let nearest = self.exercises.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        let like = nearest.filter(|exercise| likeness(exercise) > 0.7);
+        like.map_or_else(String::new, |exercise| format!("; did you mean `{}`?", exercise.id))
     }
 
     /// The exercises of these ids and phases, or all.
@@ -93,7 +103,7 @@ impl Session {
     pub(crate) fn only(&self, words: &[String]) -> Result<Vec<&Exercise>> {
         for word in words {
             let found = self.exercises.iter().any(|exercise| exercise.is_called(word));
-            ensure!(found, "there is no exercise and no phase `{word}`; `list` shows what there is");
+            ensure!(found, "there is no exercise and no phase `{word}`; `list` shows what there is{}", self.like(word));
         }
         let is_wanted = |exercise: &&Exercise| words.is_empty() || words.iter().any(|word| exercise.is_called(word));
         Ok(self.exercises.iter().filter(is_wanted).collect())

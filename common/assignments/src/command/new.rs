@@ -1,8 +1,9 @@
 //! A new exercise.
 
 use anyhow::{Context, Result};
-use assignments::{exercise, new};
 use bench::command::Shell;
+
+use crate::{exercise, new};
 
 /// Writes the exercise, and says what to do next.
 pub(crate) fn run(name: &str, phase: &str, shell: &mut Shell) -> Result<()> {

@@ -3,10 +3,11 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::Result;
-use assignments::exercise;
-use assignments::question::{self, Question};
 use bench::command::Shell;
 use bench::table::{ColumnSpec, TableBuilder};
+
+use crate::exercise;
+use crate::question::{self, Question};
 
 const ID: ColumnSpec = ColumnSpec::text("question", "question");
 const PAGE: ColumnSpec = ColumnSpec::text("page", "page");

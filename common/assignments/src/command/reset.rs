@@ -1,10 +1,10 @@
 //! Beginning again.
 
 use anyhow::Result;
-use assignments::store::Reset;
 use bench::command::Shell;
 
 use super::Session;
+use crate::store::Reset;
 
 /// Restores the skeleton of an exercise.
 pub(crate) fn run(session: &Session, id: &str, shell: &mut Shell) -> Result<()> {

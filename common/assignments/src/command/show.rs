@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use assignments::exercise::{Count, Exercise};
-use assignments::grade::sizes;
-use assignments::job::{Line, Picture, ShowRequest, Shown};
-use assignments::tasks::Sizes;
 use bench::command::Shell;
 use bench::table::{Cell, ColumnSpec, Table, TableBuilder, wrap};
 use clap::Args;
 use common::ptx_sim::{Limits, Occupancy};
 
 use super::{Session, compiler};
+use crate::exercise::{Count, Exercise};
+use crate::grade::sizes;
+use crate::job::{Line, Picture, ShowRequest, Shown};
+use crate::tasks::Sizes;
 
 const COUNT: ColumnSpec = ColumnSpec::text("count", "count");
 const YOURS: ColumnSpec = ColumnSpec::number("yours", "yours", 0);

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use assignments::submissions::{self, Lms};
 use bench::command::Shell;
 use bench::table::Format;
 
 use super::{Session, compiler};
+use crate::submissions::{self, Lms};
 
 /// Arguments of `submissions`: whose files to grade, and what to report.
 #[derive(clap::Args)]

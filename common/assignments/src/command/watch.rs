@@ -6,12 +6,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use assignments::exercise::Exercise;
 use bench::command::Shell;
 use console::{Key, Style, Term};
 
 use super::show::ShowArgs;
 use super::{Session, compiler, hint, list, show};
+use crate::exercise::Exercise;
 
 /// Interval at which the file is checked. Asking for its modification time costs nothing, works on every file system, and does
 /// not mind that many editors save by renaming.

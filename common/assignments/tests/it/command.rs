@@ -270,6 +270,17 @@ fn hints_come_one_after_the_other() {
 }
 
 #[test]
+fn a_misspelt_exercise_is_answered_with_the_nearest_one() {
+    let dir = checkout();
+    let (status, text) = run(&dir, &["hint", "gard"]);
+    assert!(
+        status == 2 && text.contains("there is no exercise `gard`; `list` shows what there is; did you mean `guard`?"),
+        "{text}"
+    );
+    assert!(!run(&dir, &["hint", "gemm"]).1.contains("did you mean"));
+}
+
+#[test]
 fn reset_restores_the_skeleton_and_keeps_the_students_file() {
     let dir = checkout();
     let skeleton = fs::read(file(&dir, "exercise.cu")).unwrap();

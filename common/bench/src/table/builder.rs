@@ -55,6 +55,13 @@ impl TableBuilder {
         self.table.note(note);
     }
 
+    /// Appends a sentence about a column, if this kind of device has it.
+    pub fn note_on(&mut self, column: ColumnSpec, note: impl Into<String>) {
+        if self.place(column.key).is_some() {
+            self.note(note);
+        }
+    }
+
     /// The table.
     pub fn finish(self) -> Table {
         self.table

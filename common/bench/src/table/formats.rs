@@ -33,8 +33,12 @@ impl Table {
         }
     }
 
-    /// For a document.
+    /// For a document. Columns without a value are left out.
     pub fn to_markdown(&self) -> String {
+        self.without_empty_columns().all_to_markdown()
+    }
+
+    fn all_to_markdown(&self) -> String {
         let line = |cells: Vec<String>| {
             let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', "<br>")).collect();
             format!("| {} |\n", cells.join(" | "))

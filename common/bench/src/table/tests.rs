@@ -163,6 +163,36 @@ fn a_row_becomes_a_list_where_a_terminal_is_too_narrow_for_the_table() {
 }
 
 #[test]
+fn a_measured_column_without_a_value_is_not_shown_and_neither_are_its_reasons() {
+    let columns =
+        [Column::text("step"), Column::number("lanes", 0), Column::number("ms", 1), Column::number("TFLOP/s", 1)];
+    let mut table = Table::new("t", columns);
+    table.row(["naive".into(), 8.0.into(), Cell::absent("no clock"), Cell::absent("no clock")]);
+    table.row(["tuned".into(), Cell::absent("too small"), Cell::absent("too small"), Cell::absent("no clock")]);
+    let text = table.to_text();
+    assert!(!text.contains("ms") && !text.contains("TFLOP/s") && !text.contains("no clock"), "{text}");
+    assert!(text.ends_with("– too small\n"), "{text}");
+    assert_eq!(
+        table.to_markdown(),
+        "**t**\n\n| step | lanes |\n| --- | ---: |\n| naive | 8 |\n| tuned | – |\n\n– too small\n"
+    );
+    assert!(table.to_csv().starts_with("step,lanes,ms,TFLOP/s\n"));
+
+    table.retain_rows(|row| row[1] == Cell::absent("too small"));
+    assert!(table.to_text().contains("TFLOP/s"), "dashes alone stay: {}", table.to_text());
+}
+
+#[test]
+fn a_table_of_numbers_too_wide_for_rules_has_none() {
+    let columns = [Column::text("step")].into_iter().chain((0..9).map(|n| Column::number(format!("column {n}"), 1)));
+    let mut table = Table::new("t", columns);
+    let row = [Cell::from("by flags")].into_iter().chain((0..9).map(|_| Cell::from(1_048_576.0)));
+    table.row(row.collect::<Vec<_>>());
+    let text = table.to_text();
+    assert!(!text.contains('│') && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
 fn a_command_to_type_stays_on_a_line_of_its_own() {
     let mut table = Table::new("doctor", [Column::text("component"), Column::text("version"), Column::text("advice")]);
     table.row(["cuBLAS".into(), "absent".into(), "no row to compare with\n$ pip install 'nvidia-cublas'".into()]);

@@ -25,9 +25,13 @@ impl Table {
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
     /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules, and
-    /// if these don't fit either, each row becomes a list. It contains no control sequences except colours, if the terminal shows
-    /// them.
+    /// if these don't fit either, each row becomes a list. Columns without a value are left out. It contains no control sequences
+    /// except colours, if the terminal shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
+        self.without_empty_columns().all_to_terminal(terminal)
+    }
+
+    fn all_to_terminal(&self, terminal: Terminal) -> String {
         let (mut rows, notes) = self.shown();
         for (text, column) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&self.columns)) {
             if let Some(line) = column.line {
@@ -53,11 +57,12 @@ impl Table {
             None => {
                 // A list is not a table of numbers: its sentences stay whole, for `grep`.
                 let has_numbers = self.columns.iter().any(|column| column.decimals.is_some());
-                let widths = [24, 20, 16, 12].into_iter().filter(|_| has_numbers);
-                let mut broken = widths.map(|words| self.broken(&rows, words));
-                let fits = |rows: &Vec<Vec<String>>| is_narrow(&self.frame(rows, 0, Rules::Drawn, false));
-                let rows = broken.find(fits).unwrap_or_else(|| rows.clone());
-                self.frame(&rows, 0, Rules::Drawn, terminal.colors) + "\n"
+                let broken = [24, 20, 16, 12].map(|words| self.broken(&rows, words));
+                let layouts = [Rules::Drawn, Rules::Absent].into_iter().filter(|_| has_numbers);
+                let mut layouts = layouts.flat_map(|rules| broken.iter().map(move |rows| (rows, rules)));
+                let fits = |(rows, rules): &(&Vec<Vec<String>>, Rules)| is_narrow(&self.frame(rows, 0, *rules, false));
+                let (rows, rules) = layouts.find(fits).unwrap_or((&rows, Rules::Drawn));
+                self.frame(rows, 0, rules, terminal.colors) + "\n"
             }
         };
         // The rest of a sentence is indented, to tell it from the next one.
@@ -168,6 +173,20 @@ impl Table {
             }
         }
         out
+    }
+
+    /// The same table without the measured columns that have no value in any row, and so without the reasons of their dashes. One of
+    /// dashes alone stays as it is.
+    pub(super) fn without_empty_columns(&self) -> Table {
+        let is_empty = |cell: &Cell| match cell {
+            Cell::Absent(_) => true,
+            Cell::Text(text) => text.is_empty(),
+            Cell::Number(_) => false,
+        };
+        let identity = self.identity_columns().count();
+        let has_value = |at: usize| at < identity || self.rows.iter().any(|row| !is_empty(&row[at]));
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|&at| has_value(at)).collect();
+        if kept.len() > identity { self.with_columns(&kept) } else { self.clone() }
     }
 
     /// The cells as texts, and the notes with the reasons of absent ones. One reason is given plainly; several are numbered,
