@@ -184,9 +184,9 @@ fn a_measured_column_without_a_value_is_not_shown_and_neither_are_its_reasons() 
 
 #[test]
 fn a_table_of_numbers_too_wide_for_rules_has_none() {
-    let columns = [Column::text("step")].into_iter().chain((0..9).map(|n| Column::number(format!("column {n}"), 1)));
+    let columns = [Column::text("step")].into_iter().chain((0..8).map(|n| Column::number(format!("column {n}"), 1)));
     let mut table = Table::new("t", columns);
-    let row = [Cell::from("by flags")].into_iter().chain((0..9).map(|_| Cell::from(1_048_576.0)));
+    let row = [Cell::from("by flags")].into_iter().chain((0..8).map(|_| Cell::from(1_048_576.0)));
     table.row(row.collect::<Vec<_>>());
     let text = table.to_text();
     assert!(!text.contains('│') && text.lines().all(|line| line.chars().count() <= 100), "{text}");
