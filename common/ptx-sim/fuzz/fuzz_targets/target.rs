@@ -204,7 +204,7 @@ fn draw(trace: &Trace) {
     for nth in [1, 2, 5, 17] {
         let pick = Pick { nth, ..Default::default() };
         drop((trace.sectors(&pick), trace.banks(&pick), trace.fragment(&pick)));
-        drop((trace.operand(&pick), trace.tile(&pick), trace.tensor_box(&pick)));
+        drop((trace.operand(&pick), trace.tile(&pick), trace.tensor_box(&pick), trace.tensor_memory(&pick)));
     }
     for access in trace.accesses.iter().take(100) {
         let _ =

@@ -188,14 +188,19 @@ fn check_access<M: Monitor>(
         let note = format!("warp {} of a block reaches lanes {first} to {}", context.warp.number, first + QUARTER - 1);
         return Err(invalid(group, message).note(note));
     }
+    let mut uses = Vec::new();
     for start in [Some(0), access.form.apart()].into_iter().flatten() {
         let columns = cell.column + start..cell.column + start + access.form.columns();
         check_columns(context.block, columns.clone(), what, group)?;
         let at = context.at();
+        let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
             sanitiser.tmem_accessed(at, [&*context.block; 2], (context.warp.number, group), &cells, kind);
         }
+        uses.push((if kind == TmemUse::Load { "loaded" } else { "stored" }, cells, kind));
+    }
+    if let Some(tracer) = context.monitor.tracer() {
+        tracer.tmem_used(context.launch, context.block, context.warp.number, uses);
     }
     Ok(cell)
 }
@@ -442,6 +447,9 @@ fn copying<M: Monitor>(
 fn check_work<M: Monitor>(context: &mut Context<'_, '_, M>, work: &TensorWork, lane: usize) {
     let at = context.at();
     let Context { launch, block, monitor, warp, pc, .. } = context;
+    if let Some(tracer) = monitor.tracer() {
+        tracer.tmem_used(launch, block, warp.number, work.uses());
+    }
     let Some(sanitiser) = monitor.sanitiser() else { return };
     if let Some(reads) = work.reads() {
         let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
