@@ -84,6 +84,7 @@ __device__ void gemm(const TensorMap &a, const TensorMap &b, typename Element::V
     __syncwarp();
 
     barrier_wait(done, 0);
+    __syncwarp();  // lanes leave the wait one by one, and a whole warp loads
     tensor_fence_after();
     for (int row = warp * 32; row < warp * 32 + 32; row += 16) {
         for (int column = 0; column < BN; column += 64) {

@@ -131,6 +131,7 @@ __device__ void gemm(const TensorMap &a, const TensorMap &b, typename Element::V
             tile = next(round);
             arrive(place(TAKEN, round));
             barrier_wait(place(DONE, round), round / 2 % 2);
+            __syncwarp();  // lanes leave the wait one by one, and a whole warp loads
             tensor_fence_after();
             for (int row = warp * 32; row < warp * 32 + 32; row += 16) {
                 for (int column = 0; column < BN; column += 64) {

@@ -9,6 +9,7 @@ pub mod plot;
 mod all_reduce_ways;
 mod attention_blocks;
 mod attention_scores;
+mod block_scales;
 mod clip_stages;
 mod device;
 mod halo;
@@ -21,7 +22,6 @@ mod online_softmax;
 mod register_tile;
 mod resnet18;
 mod streams;
-mod tensor_memory;
 mod threads;
 mod tile_along_k;
 mod unet;
@@ -105,7 +105,7 @@ pub const DRAWINGS: &[Drawing] = &[
     Drawing { name: "online-softmax", draw: online_softmax::draw },
     Drawing { name: "attention-blocks", draw: attention_blocks::draw },
     Drawing { name: "mbarrier-life", draw: mbarrier_life::draw },
-    Drawing { name: "tensor-memory", draw: tensor_memory::draw },
+    Drawing { name: "block-scales", draw: block_scales::draw },
     Drawing { name: "waves", draw: waves::draw },
     Drawing { name: "waves-slices", draw: waves::draw_slices },
     Drawing { name: "resnet18", draw: resnet18::draw },

@@ -331,6 +331,8 @@ Pictures:
   operand    A or B of a wgmma in shared memory: how its descriptor leads to each 8 x 16 bytes, and through the swizzle
   tile       a bulk copy of a tensor: where each 16 bytes of the box lie in shared memory, swizzled or not
   box        the same copy in its tensor: what it takes, and what of it is outside
+  tensor-memory
+             a tcgen05.ld, .st, .cp, .shift or .mma: which lanes and columns of tensor memory it uses
   timeline   the block's warps side by side: lanes that are active, barriers and mbarriers, who waits for whom, and which
              copies and wgmma groups are under way
 They follow the reader's system, light or dark; inside a page of mdBook, its theme.
@@ -394,6 +396,8 @@ pub(crate) enum Show {
     Tile,
     /// A tensor's box in the tensor
     Box,
+    /// Lanes and columns of tensor memory
+    TensorMemory,
     /// The block's warps, their divergence and barriers, and what they have under way
     Timeline,
 }

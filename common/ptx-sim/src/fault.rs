@@ -78,7 +78,7 @@ pub enum FaultKind {
     BlockExit,
     /// `free` of an address that `malloc` did not return, or a second time.
     InvalidFree,
-    /// A block of the heap that was never freed.
+    /// A block of the heap, or columns of tensor memory, that were never freed.
     Leak,
 }
 
@@ -370,6 +370,10 @@ impl Fault {
             _ if self.kind == FaultKind::BarrierDivergence && self.is_at_named_barrier() => {
                 "a named barrier waits until as many threads as its second operand says have come, with `bar.sync` or `bar.arrive` of \
                  the same number: do all warps that are counted reach it, as often as each other?"
+            }
+            _ if self.kind == FaultKind::Leak && self.instruction.contains("tcgen05.alloc") => {
+                "the warp that took columns frees them with `tcgen05.dealloc`, by the same address and number, on each way out of the kernel: \
+                 after all warps have loaded what they need, and a barrier"
             }
             _ => self.kind.help(),
         }

@@ -475,6 +475,7 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
         Some(Show::Operand) => trace.operand(&pick)?,
         Some(Show::Tile) => trace.tile(&pick)?,
         Some(Show::Box) => trace.tensor_box(&pick)?,
+        Some(Show::TensorMemory) => trace.tensor_memory(&pick)?,
         Some(Show::Timeline) => trace.timeline()?,
     };
     match &options.output {

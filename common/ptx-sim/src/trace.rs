@@ -2,10 +2,12 @@
 //! [`crate::picture`] draws it.
 
 mod asynchronous;
+mod tensor_memory;
 mod tiles;
 
 use crate::hardware::{BANKS, SECTOR, distinct, served_together};
 pub use asynchronous::{AsyncEvent, AsyncStep, Grouped, Phase};
+pub(crate) use tensor_memory::{TensorPart, TensorStep};
 pub(crate) use tiles::{BoxChunk, BoxCopy, ProductTile, TensorShape};
 
 /// Parts of a launch to record.
@@ -69,6 +71,8 @@ pub struct Trace {
     pub(crate) boxes: Vec<BoxCopy>,
     /// Tiles in shared memory that products of warpgroups read.
     pub(crate) product_tiles: Vec<ProductTile>,
+    /// Instructions that use tensor memory.
+    pub(crate) tensor_steps: Vec<TensorStep>,
 }
 
 /// A register by its name in the PTX.

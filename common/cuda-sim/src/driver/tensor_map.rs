@@ -15,7 +15,15 @@ const ELEMENTS: [TensorElement; 13] = [U8, U16, U32, S32, U64, S64, F16, F32, F6
 /// In the order of `CUtensorMapInterleave`.
 const INTERLEAVES: [Interleave; 3] = [Interleave::None, Interleave::Bytes16, Interleave::Bytes32];
 /// In the order of `CUtensorMapSwizzle`.
-const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
+const SWIZZLES: [Swizzle; 7] = [
+    Swizzle::None,
+    Swizzle::Bytes32,
+    Swizzle::Bytes64,
+    Swizzle::Bytes128,
+    Swizzle::Bytes128Atom32,
+    Swizzle::Bytes128Atom32Flip8,
+    Swizzle::Bytes128Atom64,
+];
 /// In the order of `CUtensorMapFloatOOBfill`.
 const FILLS: [OutsideFill; 2] = [OutsideFill::Zero, OutsideFill::Nan];
 

@@ -140,7 +140,15 @@ fn tensor_map(buffer: DevicePtr, random: Option<&mut Random>) -> Option<TensorMa
     let sizes: Vec<u32> = (0..rank).map(|_| random.pick(&[1, 2, 8, 16, 32, 64])).collect();
     let plain = TensorMapDescriptor::tiled(random.pick(&TensorElement::ALL), buffer, &extents, &sizes);
     let steps = (0..rank).map(|_| random.pick(&[1, 1, 1, 2, 8])).collect();
-    let swizzle = random.pick(&[Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128]);
+    let swizzle = random.pick(&[
+        Swizzle::None,
+        Swizzle::Bytes32,
+        Swizzle::Bytes64,
+        Swizzle::Bytes128,
+        Swizzle::Bytes128Atom32,
+        Swizzle::Bytes128Atom32Flip8,
+        Swizzle::Bytes128Atom64,
+    ]);
     let fill = random.pick(&[OutsideFill::Zero, OutsideFill::Nan]);
     TensorMapDescriptor { element_strides: steps, swizzle, fill, ..plain }.encode().ok()
 }
@@ -196,7 +204,7 @@ fn draw(trace: &Trace) {
     for nth in [1, 2, 5, 17] {
         let pick = Pick { nth, ..Default::default() };
         drop((trace.sectors(&pick), trace.banks(&pick), trace.fragment(&pick)));
-        drop((trace.operand(&pick), trace.tile(&pick), trace.tensor_box(&pick)));
+        drop((trace.operand(&pick), trace.tile(&pick), trace.tensor_box(&pick), trace.tensor_memory(&pick)));
     }
     for access in trace.accesses.iter().take(100) {
         let _ =

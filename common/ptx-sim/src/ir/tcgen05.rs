@@ -28,6 +28,8 @@ operations! {
             Multiply(product: Box<TmemProduct>) => TmemProduct::note;
             /// `tcgen05.cp`
             Copy(copy: Box<SharedToTmem>) => SharedToTmem::note;
+            /// `tcgen05.shift`
+            Shift(shift: Box<TmemShift>) => TmemShift::note;
         }
 
         acts Barrier {
@@ -71,6 +73,19 @@ pub(crate) struct SharedToTmem {
 impl SharedToTmem {
     fn note(&self, facts: &mut Facts) {
         facts.read(self.to.row()).read([self.from]);
+    }
+}
+
+/// `tcgen05.shift`
+#[derive(Clone, Debug)]
+pub(crate) struct TmemShift {
+    /// Address in tensor memory of the first of its lanes.
+    pub first: Address,
+}
+
+impl TmemShift {
+    fn note(&self, facts: &mut Facts) {
+        facts.read(self.first.row());
     }
 }
 

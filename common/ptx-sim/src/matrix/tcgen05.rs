@@ -201,6 +201,13 @@ fn container_shift(bits: u32) -> u32 {
     if bits == 4 { 2 } else { 0 }
 }
 
+/// `tcgen05.shift`: lanes of a quarter, and columns.
+///
+/// The manual lets "all the rows, except the last" move "downwards by one row", and draws no picture. Here that is to the lane below in
+/// number: lane r gets what lane r + 1 has, and the last one keeps what it has until a `tcgen05.cp.4x256b` brings more there. A copy of
+/// `im2col::w::128` has the pixels for that, its halo, after each 32.
+pub(crate) const SHIFT: [u32; 2] = [32, 8];
+
 /// Types of a product, as its opcode has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -619,15 +626,14 @@ impl Descriptor {
         if bits >> 52 & 0x1ff != 0 {
             return Err("bits 52 to 60 are not zero".to_owned());
         }
-        let swizzle = match bits >> 61 {
-            0 => 0,
-            2 => 1,
-            4 => 2,
-            6 => 3,
-            1 => return Err("a swizzle of 128 bytes by 32 is not known to the simulator".to_owned()),
+        let (swizzle, atom) = match bits >> 61 {
+            0 => (16, 16),
+            1 => (128, 32),
+            2 => (128, 16),
+            4 => (64, 16),
+            6 => (32, 16),
             other => return Err(format!("PTX has no swizzle {other}")),
         };
-        const KEPT: u64 = 0x000e_3fff_ffff_ffff;
-        Ok(Self(bits & KEPT | swizzle << 62))
+        Ok(Self { bits, swizzle, atom })
     }
 }

@@ -15,20 +15,43 @@
 //! A swizzle exchanges the chunks within a line of W bytes: address bits 4 … 6 are XORed with bits 7 … 9 (128 bytes), 4 … 5
 //! with 7 … 8 (64), or 4 with 7 (32). These are bits of the address, so a tile begins at a multiple of 8 · W, unless the
 //! descriptor's base offset gives the number of lines by which the pattern is shifted.
+//!
+//! `tcgen05` has one more for MN-major tiles, of 128 bytes with *atoms* of 32: pairs of chunks are exchanged, bits 5 … 6 with 7 … 8.
+//! Its pattern has four lines, and so the steps of k count by four instead of eight (CUTLASS, `mma_sm100_desc.hpp`).
 
 use super::number;
 use crate::scalar::Scalar;
 use crate::scalar::half::{Bf16, F16, Half};
 use crate::trace::ProductTile;
 
+/// Bytes of a chunk.
+const CHUNK: u64 = 16;
+
 /// A matrix descriptor (PTX ISA, "Matrix Descriptor Format").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Descriptor(pub(crate) u64);
+pub(crate) struct Descriptor {
+    pub(crate) bits: u64,
+    /// Bytes of a line within which chunks are exchanged: 128, 64, 32, or 16 without swizzle.
+    pub(super) swizzle: u64,
+    /// Bytes that a swizzle leaves together: 16 or 32.
+    pub(super) atom: u64,
+}
 
 impl Descriptor {
+    /// Descriptor of a `wgmma`.
+    pub(crate) fn of_wgmma(bits: u64) -> Self {
+        let swizzle = match bits >> 62 {
+            0 => 16,
+            1 => 128,
+            2 => 64,
+            _ => 32,
+        };
+        Self { bits, swizzle, atom: 16 }
+    }
+
     /// 14 bits that count 16 bytes.
     fn field(self, bit: u32) -> u64 {
-        (self.0 >> bit & 0x3fff) << 4
+        (self.bits >> bit & 0x3fff) << 4
     }
 
     /// Start of the tile in shared memory.
@@ -48,23 +71,23 @@ impl Descriptor {
 
     /// Number of lines of 128 bytes by which the pattern of the swizzle is shifted.
     pub(crate) fn base_offset(self) -> u64 {
-        self.0 >> 49 & 7
+        self.bits >> 49 & 7
     }
 
     /// Bytes of a line within which chunks are exchanged: 128, 64, 32, or 16 without swizzle.
     pub(crate) fn swizzle(self) -> u64 {
-        match self.0 >> 62 {
-            0 => 16,
-            1 => 128,
-            2 => 64,
-            _ => 32,
-        }
+        self.swizzle
+    }
+
+    /// Whether the swizzle leaves pairs of chunks together.
+    pub(super) fn has_wide_atoms(self) -> bool {
+        self.atom != CHUNK
     }
 
     /// Swizzled address of the chunk that a plain layout has at `address`.
     fn swizzled(self, address: u64) -> u64 {
-        let line = (address >> 7).wrapping_sub(self.base_offset()) & (self.swizzle() / 16 - 1);
-        address ^ line << 4
+        let line = (address >> 7).wrapping_sub(self.base_offset()) & (self.swizzle / self.atom - 1);
+        address ^ (line * self.atom)
     }
 }
 
@@ -74,6 +97,7 @@ impl std::fmt::Display for Descriptor {
         write!(f, "start {start:#x}, leading offset {leading}, stride offset {stride}, ")?;
         match self.swizzle() {
             16 => write!(f, "no swizzle"),
+            bytes if self.has_wide_atoms() => write!(f, "swizzle of {bytes} bytes with atoms of {}", self.atom),
             bytes => write!(f, "swizzle of {bytes} bytes"),
         }
     }
@@ -112,9 +136,23 @@ impl Tile {
         if self.mn_major && width == 16 {
             (across, along) = (along, across);
         }
-        let line = width / 16;
-        let offset = at % 8 * width + at / 8 * across + chunk % line * 16 + chunk / line * along;
+        let lines = if descriptor.has_wide_atoms() { 4 } else { 8 };
+        let line = width / CHUNK;
+        let offset = at % lines * width + at / lines * across + chunk % line * CHUNK + chunk / line * along;
         descriptor.swizzled(descriptor.start() + offset)
+    }
+
+    /// Checks that `tcgen05` reads such a tile in the layout of a descriptor. The error says what it cannot be.
+    pub(crate) fn check_layout(self, descriptor: Descriptor) -> Result<(), &'static str> {
+        match (descriptor.has_wide_atoms(), self.mn_major) {
+            (true, false) => {
+                Err("its swizzle has atoms of 32 bytes, which only a transposed matrix (MN-major) may have")
+            }
+            (false, true) if self.number.bits() == 32 => {
+                Err("a transposed matrix of 32-bit elements has the swizzle of 128 bytes with atoms of 32")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Size in bytes.
@@ -141,7 +179,7 @@ impl Tile {
             element: self.number.name(),
             extent: in_elements([self.extent, self.k]),
             mn_major: self.mn_major,
-            descriptor: descriptor.0,
+            descriptor: descriptor.bits,
             start: descriptor.start(),
             leading: descriptor.leading(),
             stride: descriptor.stride(),

@@ -10,6 +10,7 @@ mod pixels;
 mod sectors;
 mod svg;
 mod tensor;
+mod tensor_memory;
 mod tile;
 mod timeline;
 
@@ -141,6 +142,17 @@ impl Trace {
         Ok(tile::draw_product(self, self.site_of(tile.step), tile))
     }
 
+    /// Draws the lanes and columns of tensor memory that a `tcgen05.ld`, `.st`, `.cp`, `.shift` or `.mma` uses.
+    ///
+    /// # Errors
+    /// Same as [`Self::tile`].
+    pub fn tensor_memory(&self, pick: &Pick) -> Result<String, PictureError> {
+        let steps = self.tensor_steps.iter().map(|tensor| tensor.step);
+        let at = self.choose_step(pick, "use of tensor memory", steps)?;
+        let tensor = &self.tensor_steps[at];
+        Ok(tensor_memory::draw(self, self.site_of(tensor.step), &self.steps[tensor.step], tensor))
+    }
+
     fn site_of(&self, step: usize) -> &Site {
         &self.sites[self.steps[step].site as usize]
     }
@@ -220,9 +232,10 @@ fn code(site: &Site) -> &str {
 }
 
 /// Runs of the lanes of a mask: (first, last).
-pub(crate) fn runs(mask: u32) -> Vec<(u32, u32)> {
+pub(crate) fn runs(mask: impl Into<u128>) -> Vec<(u32, u32)> {
+    let mask = mask.into();
     let mut runs: Vec<(u32, u32)> = Vec::new();
-    for lane in (0..32).filter(|lane| mask >> lane & 1 == 1) {
+    for lane in (0..u128::BITS).filter(|lane| mask >> lane & 1 == 1) {
         match runs.last_mut() {
             Some((_, last)) if *last + 1 == lane => *last = lane,
             _ => runs.push((lane, lane)),

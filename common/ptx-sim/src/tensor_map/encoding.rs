@@ -45,6 +45,18 @@ const INTERLEAVE: (u32, u32) = (8, 3);
 const SWIZZLE: (u32, u32) = (12, 7);
 const FILL: (u32, u32) = (16, 1);
 const IM2COL: (u32, u32) = (20, 1);
+const ATOMICITY: (u32, u32) = (24, 3);
+
+/// Each swizzle's mode and atomicity (`tensormap.replace`).
+const SWIZZLES: [(Swizzle, (u32, u32)); 7] = [
+    (Swizzle::None, (0, 0)),
+    (Swizzle::Bytes32, (1, 0)),
+    (Swizzle::Bytes64, (2, 0)),
+    (Swizzle::Bytes128, (3, 0)),
+    (Swizzle::Bytes128Atom32, (3, 1)),
+    (Swizzle::Bytes128Atom32Flip8, (3, 2)),
+    (Swizzle::Bytes128Atom64, (3, 3)),
+];
 
 fn fixed<const N: usize, T: Copy + Default>(from: &[T]) -> [T; N] {
     std::array::from_fn(|at| from.get(at).copied().unwrap_or_default())
@@ -207,10 +219,12 @@ impl Map {
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &self.address.to_le_bytes());
         let im2col = matches!(self.window, Window::Im2col { .. });
+        let (_, (mode, atomicity)) = SWIZZLES[self.swizzle as usize];
         let kind = (self.element as u32) << ELEMENT.0
             | (self.rank as u32 - 1) << RANK.0
             | (self.interleave as u32) << INTERLEAVE.0
-            | (self.swizzle as u32) << SWIZZLE.0
+            | mode << SWIZZLE.0
+            | atomicity << ATOMICITY.0
             | (self.fill as u32) << FILL.0
             | u32::from(im2col) << IM2COL.0;
         put(KIND, &kind.to_le_bytes());
@@ -259,12 +273,14 @@ impl Map {
             2 => Interleave::Bytes32,
             other => return Err(format!("there is no interleave layout {other}")),
         };
-        let swizzle = match part(SWIZZLE) {
-            0 => Swizzle::None,
-            1 => Swizzle::Bytes32,
-            2 => Swizzle::Bytes64,
-            3 => Swizzle::Bytes128,
-            other => return Err(format!("there is no swizzle mode {other} before sm_100")),
+        let (mode, atomicity) = (part(SWIZZLE) as u32, part(ATOMICITY) as u32);
+        let Some((swizzle, _)) = SWIZZLES.iter().find(|(_, known)| *known == (mode, atomicity)) else {
+            return Err(match atomicity {
+                0 => format!("the swizzle mode {mode} is not known"),
+                _ => format!(
+                    "the swizzle mode {mode} has no atomicity {atomicity}: only that of 128 bytes has others than 0"
+                ),
+            });
         };
         let window = if part(IM2COL) == 1 {
             if rank < 3 {
@@ -289,7 +305,7 @@ impl Map {
             strides: std::array::from_fn(stride),
             element_strides: std::array::from_fn(|at| bytes[ELEMENT_STRIDES + at].into()),
             interleave,
-            swizzle,
+            swizzle: *swizzle,
             fill: if part(FILL) == 1 { OutsideFill::Nan } else { OutsideFill::Zero },
             window,
         };
@@ -325,8 +341,7 @@ impl Map {
                 put(ELEMENT_STRIDES + usize::from(at), &[stride]);
                 return Ok(());
             }
-            MapField::SwizzleAtomicity if word == 0 => return Ok(()),
-            MapField::SwizzleAtomicity => return Err(format!("there is no swizzle atomicity {word} before sm_100")),
+            MapField::SwizzleAtomicity => ATOMICITY,
             MapField::Rank => RANK,
             MapField::Element => ELEMENT,
             MapField::Interleave => INTERLEAVE,

@@ -4,7 +4,7 @@
 //! (`tensormap.replace`), also those of 128 zeros. The simulator's layout, little-endian:
 //!
 //! ```text
-//!   0 address  8 kind: element, rank - 1, interleave, swizzle, fill, im2col  16 box, 5 × u16  26 element strides, 5 × u8
+//!   0 address  8 kind: element, rank - 1, interleave, swizzle, fill, im2col, atomicity  16 box, 5 × u16  26 element strides, 5 × u8
 //!  32 extents, 5 × u64  72 strides of dimensions 1 to 4, 4 × u64  104 corners of im2col, 6 × i16  116 channels, pixels, u16
 //! ```
 
@@ -133,6 +133,12 @@ pub enum Swizzle {
     Bytes64,
     /// Within 128 bytes: bits 4 to 6 by bits 7 to 9.
     Bytes128,
+    /// Within 128 bytes, in atoms of 32: bits 5 and 6 by bits 7 and 8. From compute capability 10.0 on, as the next two.
+    Bytes128Atom32,
+    /// The same, with the halves of each 16 bytes exchanged in every other line of 128: bit 3 by bit 7. For loads only.
+    Bytes128Atom32Flip8,
+    /// Within 128 bytes, in atoms of 64: bit 6 by bit 7.
+    Bytes128Atom64,
 }
 
 impl Swizzle {
@@ -143,15 +149,25 @@ impl Swizzle {
             Self::None => None,
             Self::Bytes32 => Some(32),
             Self::Bytes64 => Some(64),
-            Self::Bytes128 => Some(128),
+            Self::Bytes128 | Self::Bytes128Atom32 | Self::Bytes128Atom32Flip8 | Self::Bytes128Atom64 => Some(128),
         }
     }
 
-    /// Swizzled address of the byte at an address of shared memory.
+    /// Bytes that are exchanged as one.
+    fn atom(self) -> u64 {
+        match self {
+            Self::None | Self::Bytes32 | Self::Bytes64 | Self::Bytes128 => 16,
+            Self::Bytes128Atom32 | Self::Bytes128Atom32Flip8 => 32,
+            Self::Bytes128Atom64 => 64,
+        }
+    }
+
+    /// Swizzled address of the byte at an address of shared memory (PTX ISA, "Swizzling Modes").
     #[must_use]
     pub fn apply(self, address: u64) -> u64 {
-        let chunks = self.span().map_or(0, |span| span / 16 - 1);
-        address ^ (address >> 7 & chunks) << 4
+        let atoms = self.span().map_or(0, |span| span / self.atom() - 1);
+        let flipped = if self == Self::Bytes128Atom32Flip8 { (address >> 7 & 1) << 3 } else { 0 };
+        address ^ ((address >> 7 & atoms) * self.atom()) ^ flipped
     }
 }
 

@@ -1,8 +1,8 @@
 //! Bytes of a tensor that a copy of one of its boxes moves, and their positions in shared memory.
 
 use super::encoding::{DIMENSIONS, Map, Window};
-use super::{Interleave, OutsideFill, TensorElement};
-use crate::ir::TensorMode;
+use super::{Interleave, OutsideFill, Swizzle, TensorElement};
+use crate::ir::{Route, TensorMode};
 use crate::trace::TensorShape;
 
 /// A box of a tensor.
@@ -25,7 +25,16 @@ const NAN: u16 = 0x7ff7;
 
 impl Tile {
     /// The error says why the map is unsuitable for such a copy.
-    pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], mode: TensorMode) -> Result<Self, String> {
+    pub(crate) fn new(
+        map: Map,
+        coordinates: &[i32],
+        offsets: &[u16],
+        mode: TensorMode,
+        route: Route,
+    ) -> Result<Self, String> {
+        if map.swizzle == Swizzle::Bytes128Atom32Flip8 && route == Route::SharedToGlobal {
+            return Err("a swizzle that exchanges halves of 16 bytes is for loads".to_owned());
+        }
         let rows = match (mode, coordinates) {
             (TensorMode::Rows, [_, rows @ ..]) => <[i32; 4]>::try_from(rows).ok().map(|rows| rows.map(i64::from)),
             _ => None,
@@ -189,9 +198,14 @@ impl Tile {
         self.map.swizzle.apply(at + dense)
     }
 
-    /// Whether chunks of 16 bytes are exchanged.
+    /// Whether parts of it are exchanged, in units of [`Self::unit`].
     pub(crate) fn is_swizzled(&self) -> bool {
         self.map.swizzle.span().is_some()
+    }
+
+    /// Bytes that are neighbours in shared memory, too.
+    pub(crate) fn unit(&self) -> u64 {
+        if self.map.swizzle == Swizzle::Bytes128Atom32Flip8 { 8 } else { 16 }
     }
 
     /// The tensor and the position of the box in it; `name` stands for the map's address.

@@ -4,7 +4,7 @@
 use ptx_sim::{Asynchrony, FaultKind};
 
 use super::tensor_memory::Param::*;
-use super::tensor_memory::{Param, RUN, Run, drawn, launch, line};
+use super::tensor_memory::{Param, RUN, Run, drawn, launch, line, mistake};
 
 /// Bytes of a row of A or B.
 const ROW: usize = 32;
@@ -241,7 +241,8 @@ fn mistakes_with_scales_are_found_where_they_are_made() {
     let (b, _) = PACKED.rows(2, 32);
     let descriptor = PACKED.number << 7 | PACKED.number << 10 | (32 >> 3) << 17 | 1 << 27;
     let findings = |kernel: &str| -> Vec<(FaultKind, &str)> {
-        let found = launch(&format!("{kernel}_"), &RUN, &[In(&a), In(&b), Out(128 * 32), Int(descriptor)]);
+        let params = [In(&a), In(&b), Out(128 * 32), Int(descriptor), Int(mistake(kernel))];
+        let found = launch("mistaken_scales", &RUN, &params);
         found.err().unwrap_or_default().iter().map(|fault| (fault.kind, line(fault))).collect()
     };
     let mut wrong = Vec::new();

@@ -26,6 +26,7 @@ mod sanitise;
 mod tcgen05;
 mod tensor_memory;
 mod tensor_rows;
+mod tensor_shifts;
 mod textures;
 mod threads;
 mod trace;

@@ -2,7 +2,7 @@
 
 use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
-use super::tensor_memory::{PTX, Param, RUN, Run, drawn, launch, line};
+use super::tensor_memory::{PTX, Param, RUN, Run, drawn, launch, line, mistake};
 
 /// Bytes of k of one product.
 const STEP: usize = 32;
@@ -90,9 +90,14 @@ struct Case {
     d: Accumulator,
     swizzle: [i32; 2],
     mn_major: [bool; 2],
+    /// Whether the swizzle, of 128 bytes, has atoms of 32.
+    wide_atoms: [bool; 2],
     negated: [bool; 2],
     steps: usize,
 }
+
+/// As the kernels know it.
+const ATOMS_OF_32: u32 = 2;
 
 const CASE: Case = Case {
     m: 128,
@@ -102,6 +107,7 @@ const CASE: Case = Case {
     d: Accumulator::F32,
     swizzle: [128, 128],
     mn_major: [false; 2],
+    wide_atoms: [false; 2],
     negated: [false; 2],
     steps: 3,
 };
@@ -148,8 +154,9 @@ impl Case {
         let (a, b) = (operand(1, self.m, self.a), operand(2, self.n, self.b));
         let out = device.alloc(u64::from(128 * self.n * 4), "out").unwrap();
         let layout = |which: usize, extent: u32| {
-            let words = [extent as i32, self.swizzle[which], i32::from(self.mn_major[which])];
-            Arg::from_bytes(&words.map(i32::to_le_bytes).concat())
+            let order = if self.wide_atoms[which] { ATOMS_OF_32 } else { u32::from(self.mn_major[which]) };
+            let words = [extent, self.swizzle[which] as u32, order];
+            Arg::from_bytes(&words.map(u32::to_le_bytes).concat())
         };
         let args = [
             Arg::from(a),
@@ -241,6 +248,42 @@ fn products_of_all_layouts_are_right() {
         }
         Case { a: E4m3, b: E4m3, swizzle: [swizzle; 2], ..CASE }.is_right();
         Case { a: Tf32, b: Tf32, swizzle: [swizzle; 2], ..CASE }.is_right();
+    }
+}
+
+#[test]
+fn transposed_tiles_may_have_a_swizzle_with_atoms_of_32_bytes() {
+    for wide in [[true, false], [false, true], [true; 2]] {
+        let case = Case { mn_major: wide, wide_atoms: wide, ..CASE };
+        case.is_right();
+        Case { a: Tf32, b: Tf32, ..case }.is_right();
+        Case { a: E4m3, b: E4m3, n: 128, ..case }.is_right();
+    }
+}
+
+#[test]
+fn a_swizzle_that_does_not_fit_the_order_of_a_tile_is_refused() {
+    let transposed = [true, false];
+    for (case, order, expected) in [
+        (CASE, ATOMS_OF_32, "only a transposed matrix"),
+        (Case { a: Tf32, b: Tf32, mn_major: transposed, ..CASE }, 1, "32-bit elements has the swizzle of 128 bytes"),
+    ] {
+        let bytes = vec![0; 128 * STEP];
+        let (kind, descriptor) = (case.a.kind() as u32, case.descriptor());
+        let params = [
+            Param::In(&bytes),
+            Param::In(&bytes),
+            Param::Out(128 * 64),
+            Param::Int(kind),
+            Param::Int(descriptor),
+            Param::Layout([128, 128, order]),
+            Param::Layout([64, 128, 0]),
+            Param::Int(case.a.bytes() as u32),
+            Param::Int(1),
+        ];
+        let faults = launch("product", &Run { strict: false, ..RUN }, &params).expect_err(expected);
+        assert_eq!(faults[0].kind, FaultKind::InvalidTcgen05);
+        assert!(drawn(&faults).contains(expected), "{}", drawn(&faults));
     }
 }
 
@@ -461,21 +504,25 @@ fn pairs_of_blocks_multiply_together() {
     }
 }
 
-/// The findings in a kernel that makes a mistake, each with its line of the source.
-fn findings(kernel: &str, strict: bool, cluster: Option<u32>) -> Vec<(FaultKind, &'static str)> {
+/// The faults of a kernel that is launched with the integers `more`.
+fn faults(kernel: &str, run: &Run, more: &[u32]) -> Vec<Fault> {
     let ((a, _), (b, _)) = (halves(1, 128 * 16), halves(2, 64 * 16));
-    let descriptor = Case { m: 128, n: 64, ..CASE }.descriptor();
-    let found = launch_with(&Run { cluster, strict, ..RUN }, kernel, [&a, &b], 128 * 64, &[descriptor]);
-    let faults = found.err().unwrap_or_default();
+    let more = [&[Case { m: 128, n: 64, ..CASE }.descriptor()], more].concat();
+    launch_with(run, kernel, [&a, &b], 128 * 64, &more).err().unwrap_or_default()
+}
+
+/// The findings in a kernel that makes a mistake, each with its line of the source.
+fn findings(name: &str, strict: bool) -> Vec<(FaultKind, &'static str)> {
+    let faults = faults("mistaken", &Run { strict, ..RUN }, &[mistake(name)]);
     faults.iter().map(|fault| (fault.kind, line(fault))).collect()
 }
 
 #[test]
 fn mistakes_with_tensor_memory_are_found_where_they_are_made() {
     for strict in [false, true] {
-        assert_eq!(findings("nothing_wrong_", strict, None), [], "strict: {strict}");
+        assert_eq!(findings("nothing_wrong", strict), [], "strict: {strict}");
     }
-    assert_eq!(findings("has_no_fence_after_", false, None), []);
+    assert_eq!(findings("has_no_fence_after", false), []);
     let mut wrong = Vec::new();
     for (kernel, strict, kind) in [
         ("reads_too_early", false, FaultKind::TmemInFlight),
@@ -498,7 +545,7 @@ fn mistakes_with_tensor_memory_are_found_where_they_are_made() {
         ("lets_one_warp_wait", false, FaultKind::TmemInFlight),
         ("has_no_fence_after", true, FaultKind::MissingTcgen05Fence),
     ] {
-        let found = findings(&format!("{kernel}_"), strict, None);
+        let found = findings(kernel, strict);
         let is_right = |(found, line): &(FaultKind, &str)| *found == kind && line.contains(kernel);
         // Nothing waits for the copy either.
         let others = found.iter().filter(|(other, _)| *other != kind && *other != FaultKind::UnawaitedCopy);
@@ -507,9 +554,9 @@ fn mistakes_with_tensor_memory_are_found_where_they_are_made() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let found = findings("pair_without_its_second", false, Some(2));
-    assert!(
-        found.iter().any(|(kind, line)| *kind == FaultKind::InvalidTcgen05 && line.contains("pair_without")),
-        "{found:?}"
-    );
+    let found = faults("pair_without_its_second", &Run { cluster: Some(2), strict: false, ..RUN }, &[]);
+    let is_right = |fault: &Fault| fault.kind == FaultKind::InvalidTcgen05 && line(fault).contains("pair_without");
+    assert!(found.iter().any(is_right), "{}", drawn(&found));
+    let leak = drawn(&faults("mistaken", &Run { strict: false, ..RUN }, &[mistake("leaks")]));
+    assert!(leak.contains("frees them with `tcgen05.dealloc`") && !leak.contains("malloc"), "{leak}");
 }

@@ -73,6 +73,15 @@ pub(crate) fn drawn(faults: &[Fault]) -> String {
     faults.iter().map(|fault| fault.render(Some(CU), false)).collect()
 }
 
+/// Number of a mistake that a kernel can make, which is a constant of an enum.
+pub(crate) fn mistake(name: &str) -> u32 {
+    let number = |text: &str| {
+        let (_, constants) = text.split_once('{')?;
+        constants.split_once('}')?.0.split(',').position(|constant| constant.trim() == name)
+    };
+    CU.split("\nenum ").skip(1).find_map(number).unwrap_or_else(|| panic!("no mistake is called {name}")) as u32
+}
+
 /// The line of the source that a fault names.
 pub(crate) fn line(fault: &Fault) -> &'static str {
     fault.line.map_or("", |line| CU.lines().nth(line as usize - 1).unwrap().trim())

@@ -1,5 +1,5 @@
-// Tensor memory and its products (tcgen05). `product`, `moves` and those named after what they do are right; each of the others
-// makes the mistake that it is named after. As `tests/it/tcgen05.rs` launches them: 128 threads.
+// Tensor memory and its products (tcgen05). Kernels named `mistaken` make the mistake that they are launched with, in the line that names it;
+// `pair_without_its_second` has one, and all others are right. As `tests/it` launches them: 128 threads.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -10,24 +10,29 @@ constexpr int STEP = 32; // bytes of k of one product
 // For PTX that is no longer than its kernels.
 #define ONE_BY_ONE _Pragma("unroll 1")
 
-// How a tile of `extent` rows of A (or columns of B) lies in shared memory.
+// How a tile of `extent` rows of A (or columns of B) lies in shared memory. `mn_major` is ATOMS_OF_32 for a swizzle of 128 with such atoms.
 struct Layout {
     int extent, swizzle, mn_major;
 };
 
-__device__ __forceinline__ u64 describe(const u8 *tile, Layout layout) {
+constexpr int ATOMS_OF_32 = 2;
+
+__device__ __forceinline__ u64 describe(const u8 *tile, Layout layout, int bytes = 2) {
     u64 start = __cvta_generic_to_shared(tile) >> 4;
     // Steps across and along k, from one pattern of the swizzle to the next.
     u64 leading = 0, stride = 0;
     if (!layout.mn_major) {
         stride = 8 * layout.swizzle;
         leading = layout.extent * layout.swizzle;
+    } else if (layout.mn_major == ATOMS_OF_32) {
+        leading = 4 * 128;
+        stride = 4 * (u64)layout.extent * bytes;
     } else {
         u64 across = 8 * layout.swizzle, along = (u64)layout.extent / 8 * 16 * 8;
         leading = layout.swizzle == 16 ? along : across;
         stride = layout.swizzle == 16 ? across : along;
     }
-    u64 mode = layout.swizzle == 128 ? 2 : layout.swizzle == 64 ? 4 : layout.swizzle == 32 ? 6 : 0;
+    u64 mode = layout.mn_major == ATOMS_OF_32 ? 1 : layout.swizzle == 128 ? 2 : layout.swizzle == 64 ? 4 : layout.swizzle == 32 ? 6 : 0;
     return start | leading >> 4 << 16 | stride >> 4 << 32 | 1ull << 46 | mode << 61;
 }
 
@@ -37,6 +42,10 @@ __device__ __forceinline__ int place(Layout layout, int mn, int k, int bytes) {
     if (!layout.mn_major) {
         int byte = k * bytes;
         at = mn / 8 * 8 * w + mn % 8 * w + byte % w + byte / w * layout.extent * w;
+    } else if (layout.mn_major == ATOMS_OF_32) {
+        int byte = mn * bytes;
+        at = k % 4 * 128 + byte % 128 + byte / 128 * 4 * 128 + k / 4 * 4 * layout.extent * bytes;
+        return at ^ ((at >> 7) & 3) << 5;
     } else {
         int byte = mn * bytes;
         at = k % 8 * w + byte % w + byte / w * 8 * w + k / 8 * (layout.extent / 8 * 16 * 8);
@@ -142,7 +151,7 @@ extern "C" __global__ void product(const u8 *a, const u8 *b, u32 *out, int kind,
         asm volatile("fence.proxy.async;" ::: "memory");
         __syncthreads();
         if (threadIdx.x == 0) {
-            multiply(kind, d, describe(a_tile, of_a), describe(b_tile, of_b), descriptor, step > 0);
+            multiply(kind, d, describe(a_tile, of_a, bytes), describe(b_tile, of_b, bytes), descriptor, step > 0);
             commit(&barrier);
         }
         await(&barrier, step & 1);
@@ -173,6 +182,42 @@ extern "C" __global__ void copies(const u8 *from, u32 *out, int shape, int unpac
     ONE_BY_ONE
     for (int i = 0; i < 8; ++i) out[threadIdx.x * 8 + i] = column(to + warp + i);
     release(to, 32);
+}
+
+#define SHIFT(group, at) asm volatile("tcgen05.shift.cta_group::" group ".down [%0];" ::"r"(at) : "memory")
+
+// Stores a word in each of the warp's lanes of some columns: 100 times the number of its thread, plus the column.
+__device__ __forceinline__ void number_cells(u32 first, int columns) {
+    ONE_BY_ONE
+    for (int i = 0; i < columns; ++i)
+        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(first + (threadIdx.x / 32 << 21) + i), "r"(threadIdx.x * 100 + i) : "memory");
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+}
+
+// out[lane, column] = 16 numbered columns, 8 of which were shifted `times` in two quarters, and then got new last rows.
+extern "C" __global__ void shifts(const u8 *from, u32 *out, u32 column_at, int times, Layout of) {
+    begin(&barrier);
+    u32 d = allocate(32);
+    number_cells(d, 16);
+    fill(a_tile, from, of, 1, STEP);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (threadIdx.x == 0) {
+        u32 at = d + column_at;
+        ONE_BY_ONE
+        for (int i = 0; i < times; ++i) {
+            SHIFT("1", at);
+            SHIFT("1", at + (64 << 16));
+        }
+        COPY("4x256b", at + (31 << 16), describe(a_tile, of));
+        commit(&barrier);
+    }
+    await(&barrier, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < 16; ++i) out[threadIdx.x * 16 + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    release(d, 32);
 }
 
 __shared__ alignas(128) u8 scales[3 * 512];
@@ -293,7 +338,33 @@ extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descript
     if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 256;" ::"r"(d));
 }
 
-// The same by a pair of blocks, of 256 rows: each has the scales of its rows of A, and of all columns of B.
+// Both blocks of a pair: lanes 32 to 63 of 8 numbered columns are shifted.
+extern "C" __global__ void pair_shifts(u32 *out) {
+    __shared__ u32 place;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"((u32)__cvta_generic_to_shared(&place)) : "memory");
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+    }
+    begin(&barrier);
+    u32 d = place;
+    number_cells(d, 8);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    meet();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (rank() == 0 && threadIdx.x == 0) {
+        SHIFT("2", d + (32 << 16));
+        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+    }
+    await(&barrier, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < 8; ++i) out[(rank() * 128 + threadIdx.x) * 8 + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    meet();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 32;" ::"r"(d));
+}
+
+// A block-scaled product of a pair of blocks, of 256 rows: each has the scales of its rows of A, and of all columns of B.
 extern "C" __global__ void scaled_pair(const u8 *a, const u8 *b, u32 *out, const u8 *scales_a, const u8 *scales_b, int kind, u32 descriptor, int columns) {
     Layout of_a = {128, 32, 0}, of_b = {columns / 2, 32, 0}, of_scales = {32, 16, 0};
     __shared__ u32 place;
@@ -334,7 +405,7 @@ enum ScaleMistake {
 };
 
 // A block-scaled product of 128 rows and 32 columns (mxf4nvf4, block16) with one mistake at most.
-template <ScaleMistake M> __device__ __forceinline__ void mistaken_scales(const u8 *a, const u8 *b, u32 *out, u32 descriptor) {
+extern "C" __global__ void mistaken_scales(const u8 *a, const u8 *b, u32 *out, u32 descriptor, ScaleMistake M) {
     __shared__ u64 copied;
     begin(&barrier);
     begin(&copied);
@@ -381,18 +452,35 @@ template <ScaleMistake M> __device__ __forceinline__ void mistaken_scales(const 
     release(d, 512);
 }
 
-#define SCALES(name) \
-    extern "C" __global__ void name##_(const u8 *a, const u8 *b, u32 *out, u32 descriptor) { mistaken_scales<name>(a, b, out, descriptor); }
-SCALES(scales_are_right)
-SCALES(scales_in_one_quarter)
-SCALES(scales_of_another_thread)
-SCALES(scales_read_too_early)
-SCALES(scales_overwritten)
-SCALES(scales_unfenced)
-SCALES(scales_outside)
-SCALES(scales_beyond_their_words)
-SCALES(scales_not_copied)
-SCALES(scales_stored_late)
+enum ShiftMistake {
+    shift_is_right, shift_read_too_early, shift_stored_late, shift_by_another_thread, shift_outside, shift_between_quarters, shift_not_awaited
+};
+
+// A shift with one mistake at most.
+extern "C" __global__ void mistaken_shift(u32 *out, ShiftMistake M) {
+    begin(&barrier);
+    u32 d = allocate(32), warp = threadIdx.x / 32 << 21;
+    number_cells(d, 8);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    if (M == shift_by_another_thread && threadIdx.x == 32) SHIFT("1", d);
+    if (M == shift_by_another_thread) __syncthreads();
+    if (threadIdx.x == 0) {
+        SHIFT("1", M == shift_outside ? d + 28 : M == shift_between_quarters ? d + (16 << 16) : d); // shift_by_another_thread shift_outside shift_between_quarters shift_not_awaited
+        if (M != shift_not_awaited) commit(&barrier);
+    }
+    u32 word;
+    if (M == shift_read_too_early) asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(d + warp)); // shift_read_too_early
+    if (M == shift_stored_late) asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(d + warp), "r"(0) : "memory"); // shift_stored_late
+    if (M == shift_stored_late) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    if (M == shift_read_too_early) asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    if (M != shift_not_awaited) {
+        await(&barrier, 0);
+        out[threadIdx.x] = column(d + warp);
+    }
+    release(d, 32);
+}
 
 enum Mistake {
     nothing_wrong, reads_too_early, never_commits, uses_registers_early, overwrites_its_tile, does_not_fence_the_proxy, leaks, frees_twice,
@@ -402,7 +490,7 @@ enum Mistake {
 };
 
 // A[128, 16] · B[64, 16]ᵀ, with A in tensor memory too, and one mistake at most.
-template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const u8 *b, u32 *out, u32 descriptor) {
+extern "C" __global__ void mistaken(const u8 *a, const u8 *b, u32 *out, u32 descriptor, Mistake M) {
     Layout of_a = {128, 128, 0}, of_b = {64, 128, 0};
     begin(&barrier);
     u32 d, warp = threadIdx.x / 32 << 21;
@@ -443,6 +531,7 @@ template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const
     if (M == copies_onto_its_tile && threadIdx.x == 0)
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
                      ::"r"((u32)__cvta_generic_to_shared(b_tile)), "l"(b), "r"((u32)__cvta_generic_to_shared(&barrier)) : "memory"); // copies_onto_its_tile
+    __syncthreads(); // nobody waits, and so lets the product happen, before these
     if (M != ends_too_early) {
         if (M != reads_too_early && M != has_no_fence_after && (M != lets_one_warp_wait || threadIdx.x < 32)) await(&barrier, 0); // never_commits
         if (M == has_no_fence_after) asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(&barrier)) : "memory");
@@ -464,29 +553,6 @@ template <Mistake M> __device__ __forceinline__ void mistaken(const u8 *a, const
         if (M == frees_twice) dealloc(d, 128); // frees_twice
     }
 }
-
-#define KERNEL(name) \
-    extern "C" __global__ void name##_(const u8 *a, const u8 *b, u32 *out, u32 descriptor) { mistaken<name>(a, b, out, descriptor); }
-KERNEL(nothing_wrong)
-KERNEL(reads_too_early)
-KERNEL(never_commits)
-KERNEL(uses_registers_early)
-KERNEL(overwrites_its_tile)
-KERNEL(does_not_fence_the_proxy)
-KERNEL(leaks)
-KERNEL(frees_twice)
-KERNEL(reaches_other_lanes)
-KERNEL(leaves_its_columns)
-KERNEL(does_not_wait_for_its_store)
-KERNEL(adds_to_nothing)
-KERNEL(has_no_such_shape)
-KERNEL(allocates_without_permit)
-KERNEL(allocates_too_much)
-KERNEL(allocates_an_odd_number)
-KERNEL(has_no_fence_after)
-KERNEL(copies_onto_its_tile)
-KERNEL(ends_too_early)
-KERNEL(lets_one_warp_wait)
 
 // The second block of a pair has gone when the first asks for their product.
 extern "C" __global__ void pair_without_its_second(const u8 *, const u8 *, u32 *, u32 descriptor) {

@@ -109,7 +109,7 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                     .at(ends.other)
             };
             let bytes = read_map(context, lane, ends.other)?;
-            let tile = Map::decode(&bytes).and_then(|map| Tile::new(map, &coordinates, &offsets, *mode));
+            let tile = Map::decode(&bytes).and_then(|map| Tile::new(map, &coordinates, &offsets, *mode, bulk.route));
             let tile = tile.map_err(not_a_map)?;
             if let Some(byte) = tile.first_byte().filter(|byte| byte % GRAIN as i64 != 0) {
                 let message = format!(

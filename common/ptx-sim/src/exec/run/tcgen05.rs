@@ -1,7 +1,7 @@
 //! `tcgen05`: tensor memory, products whose accumulators lie there, and copies to it.
 //!
 //! # When work happens
-//! One thread asks for a product or a copy, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
+//! One thread asks for a product, a copy or a shift, and an arrival at an mbarrier tells that it is there. Both happen as late as PTX allows: when a
 //! thread waits at the mbarrier ([`arrive_for`]), the thread's work before the arrival is done, in its order. So a kernel that forgets to
 //! wait reads the old accumulator, and one that overwrites a tile too early multiplies the new values, each time. Loads and
 //! stores of tensor memory happen at once.
@@ -19,15 +19,16 @@ use crate::exec::state::problem::Problem;
 use crate::exec::state::products::ranges;
 use crate::exec::state::rows::Rows;
 use crate::exec::state::tensor_memory::{
-    Cells, CopyToTmem, Multiply, OperandA, TMEM_COPY, TMEM_PRODUCT, Task, TensorMemory, TensorWork, TmemUse,
+    Cells, CopyToTmem, Multiply, OperandA, ShiftLanes, TMEM_COPY, TMEM_PRODUCT, TMEM_SHIFT, Task, TensorMemory,
+    TensorWork, TmemUse,
 };
 use crate::exec::state::transfers::Issuer;
 use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
-use crate::matrix::Descriptor;
-use crate::matrix::tcgen05::{COLUMNS, Cell, Factors, LANES, Product};
+use crate::matrix::tcgen05::{COLUMNS, Cell, Factors, LANES, Product, SHIFT};
+use crate::matrix::{Descriptor, Tile};
 
 /// Maximum number of products and arrivals of a block under way.
 const MAX_TASKS: usize = 1 << 12;
@@ -187,14 +188,19 @@ fn check_access<M: Monitor>(
         let note = format!("warp {} of a block reaches lanes {first} to {}", context.warp.number, first + QUARTER - 1);
         return Err(invalid(group, message).note(note));
     }
+    let mut uses = Vec::new();
     for start in [Some(0), access.form.apart()].into_iter().flatten() {
         let columns = cell.column + start..cell.column + start + access.form.columns();
         check_columns(context.block, columns.clone(), what, group)?;
         let at = context.at();
+        let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            let cells = Cells::new(cell.lane..cell.lane + access.form.lanes(), columns);
             sanitiser.tmem_accessed(at, [&*context.block; 2], (context.warp.number, group), &cells, kind);
         }
+        uses.push((if kind == TmemUse::Load { "loaded" } else { "stored" }, cells, kind));
+    }
+    if let Some(tracer) = context.monitor.tracer() {
+        tracer.tmem_used(context.launch, context.block, context.warp.number, uses);
     }
     Ok(cell)
 }
@@ -266,6 +272,10 @@ pub(crate) fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, op: 
                 context.block.charged += u64::from(copy.form.columns());
                 TensorWork::Copy(Box::new(copying(context, rows, op.pair, copy, lane)?))
             }
+            Tcgen05Op::Shift(shift) => {
+                context.block.charged += u64::from(SHIFT[1]);
+                TensorWork::Shift(Box::new(shifting(context, rows, op.pair, shift, lane)?))
+            }
             Tcgen05Op::Commit(commit) => arrival(context, rows, commit, lane)?,
         };
         check_work(context, &work, lane);
@@ -329,9 +339,7 @@ fn multiplication<M: Monitor>(
     for rank in &multiply.ranks {
         let block = running(context.block, *rank, TMEM_PRODUCT, mask)?;
         for (what, tile, found) in multiply.tiles() {
-            if let Some((address, place)) = tile.outside(found, block.shared_bytes) {
-                return Err(super::wgmma::outside(TMEM_PRODUCT, what, found, (address, place), block.shared_bytes));
-            }
+            check_tile(TMEM_PRODUCT, what, tile, found, (block.shared_bytes, mask))?;
         }
         let reached = product.lanes().max().unwrap_or(0);
         let within = |what: &str, cell: Cell, columns: u32| {
@@ -376,6 +384,39 @@ fn descriptor(rows: Rows, row: R, lane: usize, what: &str) -> Checked<Descriptor
         .map_err(|message| invalid(1 << lane, format!("the descriptor {bits:#018x} of {what}: {message}")))
 }
 
+/// Checks a tile of an instruction in shared memory of that many bytes.
+fn check_tile(instruction: &str, what: &str, tile: Tile, found: Descriptor, (shared, mask): (u64, u32)) -> Checked<()> {
+    if let Err(rule) = tile.check_layout(found) {
+        return Err(invalid(mask, format!("the descriptor {:#018x} of {what}: {rule}", found.bits)));
+    }
+    match tile.outside(found, shared) {
+        Some((address, place)) => Err(super::wgmma::outside(instruction, what, found, (address, place), shared)),
+        None => Ok(()),
+    }
+}
+
+/// The shift that a lane asks for, checked.
+fn shifting<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    pair: bool,
+    op: &TmemShift,
+    lane: usize,
+) -> Checked<ShiftLanes> {
+    let mask = 1 << lane;
+    let at = Cell::at(addresses(rows, context.frame_local(), &op.first)[lane] as u32);
+    let [lanes, columns] = SHIFT;
+    if at.lane >= LANES || !at.lane.is_multiple_of(lanes) {
+        return Err(invalid(mask, format!("{TMEM_SHIFT} at {at}: it begins at lane 0, 32, 64 or 96")));
+    }
+    let ranks = ranks_of(context.block, pair);
+    for rank in &ranks {
+        let block = running(context.block, *rank, TMEM_SHIFT, mask)?;
+        check_columns(block, at.column..at.column + columns, "tcgen05.shift of", mask)?;
+    }
+    Ok(ShiftLanes { ranks, at })
+}
+
 /// The copy that a lane asks for, checked.
 fn copying<M: Monitor>(
     context: &mut Context<'_, '_, M>,
@@ -396,18 +437,19 @@ fn copying<M: Monitor>(
     }
     for rank in &ranks {
         let block = running(context.block, *rank, TMEM_COPY, mask)?;
-        if let Some((address, place)) = tile.outside(from, block.shared_bytes) {
-            return Err(super::wgmma::outside(TMEM_COPY, "its rows", from, (address, place), block.shared_bytes));
-        }
+        check_tile(TMEM_COPY, "its rows", tile, from, (block.shared_bytes, mask))?;
         check_columns(block, to.column..to.column + op.form.columns(), "tcgen05.cp to", mask)?;
     }
     Ok(CopyToTmem { form: op.form, ranks, to, from, reads })
 }
 
-/// Reports the memory of a product or a copy to a sanitiser: its tiles in the block's own shared memory, and its cells.
+/// Reports the memory of a product, a copy or a shift to a sanitiser: its tiles in the block's own shared memory, and its cells.
 fn check_work<M: Monitor>(context: &mut Context<'_, '_, M>, work: &TensorWork, lane: usize) {
     let at = context.at();
     let Context { launch, block, monitor, warp, pc, .. } = context;
+    if let Some(tracer) = monitor.tracer() {
+        tracer.tmem_used(launch, block, warp.number, work.uses());
+    }
     let Some(sanitiser) = monitor.sanitiser() else { return };
     if let Some(reads) = work.reads() {
         let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
@@ -514,6 +556,12 @@ fn perform<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &mut M, 
     match task.work {
         TensorWork::Multiply(ref multiply) => self::multiply(block, multiply),
         TensorWork::Copy(ref copy) => self::copy(block, copy),
+        TensorWork::Shift(ref shift) => {
+            for rank in &shift.ranks {
+                let Some(owner) = cluster::member(block, *rank) else { continue };
+                owner.tensor_memory().shift(shift.at);
+            }
+        }
         TensorWork::Arrive { at, ranks } => return arrive(block, launch, monitor, task.by, at, &ranks),
     }
     if let Some(sanitiser) = monitor.sanitiser() {

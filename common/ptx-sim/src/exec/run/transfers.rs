@@ -52,7 +52,8 @@ impl Transfer {
         let mut bytes = vec![0; self.bytes as usize];
         match &self.far {
             Far::Tile(.., tile) if tile.is_swizzled() => {
-                for (dense, chunk) in (0..).step_by(16).zip(bytes.chunks_mut(16)) {
+                let unit = tile.unit() as usize;
+                for (dense, chunk) in (0..).step_by(unit).zip(bytes.chunks_mut(unit)) {
                     read_block(block, tile.shared(self.at, dense), chunk);
                 }
             }
@@ -67,7 +68,8 @@ impl Transfer {
             _ => None,
         };
         if let Some(tile) = swizzled {
-            for (dense, chunk) in (0..).step_by(16).zip(bytes.chunks(16)) {
+            let unit = tile.unit() as usize;
+            for (dense, chunk) in (0..).step_by(unit).zip(bytes.chunks(unit)) {
                 write_block(block, tile.shared(self.at, dense), chunk);
             }
             return;

@@ -63,7 +63,7 @@ fn uniform(rows: Rows, row: R, what: &str) -> Result<Descriptor, Box<Problem>> {
             return Err(Problem::new(FaultKind::InvalidWgmma, others, message).note(note));
         }
     }
-    Ok(Descriptor(first))
+    Ok(Descriptor::of_wgmma(first))
 }
 
 /// Reports the warp's reads of a product to a sanitiser: its rows of A, and B.
@@ -138,7 +138,7 @@ fn check_alignment<M: Monitor>(
             );
             let problem = Problem::new(FaultKind::DescriptorAlignment, u32::MAX, message).note(note);
             context
-                .report(problem.note(format!("the descriptor of {what} is {:#018x}: {descriptor}", descriptor.0)))?;
+                .report(problem.note(format!("the descriptor of {what} is {:#018x}: {descriptor}", descriptor.bits)))?;
         }
     }
     Ok(())
@@ -222,9 +222,9 @@ fn unlike(theirs: Operands, ours: Operands, warp: u32) -> Box<Problem> {
     } else if theirs.3 != ours.3 {
         "give a wgmma.mma_async different scale-d".to_owned()
     } else {
-        let (what, Descriptor(theirs), Descriptor(ours)) = match (theirs.1, ours.1) {
-            (Some(one), Some(other)) if one != other => ("A", one, other),
-            _ => ("B", theirs.2, ours.2),
+        let (what, theirs, ours) = match (theirs.1, ours.1) {
+            (Some(one), Some(other)) if one != other => ("A", one.bits, other.bits),
+            _ => ("B", theirs.2.bits, ours.2.bits),
         };
         format!("give a wgmma.mma_async different descriptors of {what}: {theirs:#x}, and here {ours:#x}")
     };
@@ -250,7 +250,7 @@ pub(crate) fn outside(
     Problem::new(FaultKind::OutOfBounds, u32::MAX, message)
         .at(address)
         .note(format!("offset {address:#x}; the block has {bytes} bytes of shared memory"))
-        .note(format!("the descriptor of {what} is {:#018x}: {descriptor}", descriptor.0))
+        .note(format!("the descriptor of {what} is {:#018x}: {descriptor}", descriptor.bits))
 }
 
 /// `wgmma.commit_group`: makes a group of the products so far.

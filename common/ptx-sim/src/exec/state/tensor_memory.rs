@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::block::Block;
 use super::products::{Ranges, have, ranges};
 use super::transfers::Issuer;
-use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product, TmemCopy};
+use crate::matrix::tcgen05::{COLUMNS, Cell, LANES, Product, SHIFT, TmemCopy};
 use crate::matrix::{Descriptor, Tile};
 
 /// Tensor memory of a block that has allocated some.
@@ -81,6 +81,20 @@ impl TensorMemory {
         self.written[column as usize] |= 1 << lane;
     }
 
+    /// Moves what the lanes of a shift have to the lanes before them; what was never written is not written after it.
+    pub(crate) fn shift(&mut self, Cell { lane: first, column }: Cell) {
+        let [lanes, columns] = SHIFT;
+        for column in column..column + columns {
+            for lane in first..first + lanes - 1 {
+                let word = self.get(Cell { lane: lane + 1, column });
+                self.cells[(lane * COLUMNS + column) as usize] = word;
+            }
+            let moved = ((1 << (lanes - 1)) - 1) << first;
+            let written = &mut self.written[column as usize];
+            *written = *written & !moved | *written >> 1 & moved;
+        }
+    }
+
     /// The first of some cells that was never written.
     pub(crate) fn first_unwritten(&self, cells: &Cells) -> Option<Cell> {
         (cells.first..cells.end).find_map(|column| {
@@ -92,6 +106,7 @@ impl TensorMemory {
 
 pub(crate) const TMEM_PRODUCT: &str = "tcgen05.mma";
 pub(crate) const TMEM_COPY: &str = "tcgen05.cp";
+pub(crate) const TMEM_SHIFT: &str = "tcgen05.shift";
 
 /// Access of tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +118,8 @@ pub(crate) enum TmemUse {
     Operand,
     /// Cells that a copy writes.
     Copy,
+    /// Cells that a shift reads and writes.
+    Shift,
 }
 
 impl TmemUse {
@@ -112,11 +129,12 @@ impl TmemUse {
             Self::Store => "tcgen05.st",
             Self::Product | Self::Operand => TMEM_PRODUCT,
             Self::Copy => TMEM_COPY,
+            Self::Shift => TMEM_SHIFT,
         }
     }
 
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::Store | Self::Product | Self::Copy)
+        matches!(self, Self::Store | Self::Product | Self::Copy | Self::Shift)
     }
 
     /// Whether a warp waits for it by `tcgen05.wait`, and not at an mbarrier.
@@ -157,6 +175,7 @@ pub(crate) struct Task {
 pub(crate) enum TensorWork {
     Multiply(Box<Multiply>),
     Copy(Box<CopyToTmem>),
+    Shift(Box<ShiftLanes>),
     /// An arrival at the mbarriers at that offset in the shared memory of these blocks of the cluster.
     Arrive {
         at: u64,
@@ -170,6 +189,7 @@ impl TensorWork {
         match self {
             Self::Multiply(multiply) => &multiply.ranks,
             Self::Copy(copy) => &copy.ranks,
+            Self::Shift(shift) => &shift.ranks,
             Self::Arrive { .. } => &[],
         }
     }
@@ -179,7 +199,7 @@ impl TensorWork {
         match self {
             Self::Multiply(multiply) => multiply.reads.as_ref(),
             Self::Copy(copy) => copy.reads.as_ref(),
-            Self::Arrive { .. } => None,
+            Self::Shift(_) | Self::Arrive { .. } => None,
         }
     }
 
@@ -191,7 +211,8 @@ impl TensorWork {
                 let read = read.chain(multiply.scale_cells()).map(|(name, cells)| (name, cells, TmemUse::Operand));
                 [("D", multiply.d_cells(), TmemUse::Product)].into_iter().chain(read).collect()
             }
-            Self::Copy(copy) => vec![("its destination", copy.cells(), TmemUse::Copy)],
+            Self::Copy(copy) => vec![("copied", copy.cells(), TmemUse::Copy)],
+            Self::Shift(shift) => vec![("shifted", shift.cells(), TmemUse::Shift)],
             Self::Arrive { .. } => Vec::new(),
         }
     }
@@ -214,6 +235,22 @@ impl CopyToTmem {
         let rows = 0..self.form.tile().extent as u32;
         let lanes = rows.flat_map(|row| self.form.lanes(row)).map(|lane| first + lane);
         Cells::new(lanes, column..column + self.form.columns())
+    }
+}
+
+/// Lanes of each block's tensor memory that move down by one.
+#[derive(Debug)]
+pub(crate) struct ShiftLanes {
+    pub(crate) ranks: Vec<u32>,
+    /// The first.
+    pub(crate) at: Cell,
+}
+
+impl ShiftLanes {
+    /// Cells that it reads or writes.
+    pub(crate) fn cells(&self) -> Cells {
+        let ([lanes, columns], Cell { lane, column }) = (SHIFT, self.at);
+        Cells::new(lane..lane + lanes, column..column + columns)
     }
 }
 

@@ -158,7 +158,7 @@ pub(crate) fn product_tiles(scene: &Scene<'_, '_>, step: usize) -> Vec<ProductTi
     let Op::Together(together) = &scene.launch.program.code[scene.pc].op else { return Vec::new() };
     let TogetherOp::Wgmma(op) = &together.op else { return Vec::new() };
     let lane = scene.active.trailing_zeros() as usize;
-    let descriptor = |row: R| Descriptor(scene.rows.lane_of(row, true, lane));
+    let descriptor = |row: R| Descriptor::of_wgmma(scene.rows.lane_of(row, true, lane));
     let a = match op.a {
         WgmmaA::Descriptor(row) => Some(op.wgmma.tile_a(op.mn_major[0]).shown("A", descriptor(row), step)),
         WgmmaA::Registers(_) => None,

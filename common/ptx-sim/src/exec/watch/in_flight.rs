@@ -313,8 +313,9 @@ impl Sanitiser {
                     });
                     continue;
                 };
-                for chunk in run.dense / GRAIN..(run.dense + run.bits.len() as u64).div_ceil(GRAIN) {
-                    stored(run, chunk * GRAIN..(chunk + 1) * GRAIN, &mut |dense, stored| {
+                let unit = tile.unit();
+                for chunk in run.dense / unit..(run.dense + run.bits.len() as u64).div_ceil(unit) {
+                    stored(run, chunk * unit..(chunk + 1) * unit, &mut |dense, stored| {
                         shadow.store_undefined(tile.shared(transfer.at, dense), stored, &launch.account);
                     });
                 }

@@ -77,4 +77,9 @@ impl Monitor for Watch {
     fn sanitiser(&mut self) -> Option<&mut Sanitiser> {
         self.sanitiser.as_deref_mut()
     }
+
+    #[inline(always)]
+    fn tracer(&mut self) -> Option<&mut Tracer> {
+        self.tracer.as_deref_mut()
+    }
 }

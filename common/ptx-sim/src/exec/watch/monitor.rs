@@ -1,6 +1,7 @@
 //! Observers of a launch. The executor is compiled for each [`Monitor`], so that a plain launch pays for none of it.
 
 use super::sanitise::Sanitiser;
+use super::tracer::Tracer;
 use crate::exec::state::block::Block;
 use crate::exec::state::scene::Scene;
 use crate::exec::state::warp::{Split, Warp};
@@ -21,6 +22,9 @@ pub(crate) trait Monitor: Send {
 
     /// The sanitiser that checks accesses, if there is one.
     fn sanitiser(&mut self) -> Option<&mut Sanitiser>;
+
+    /// The tracer that records the block, if there is one.
+    fn tracer(&mut self) -> Option<&mut Tracer>;
 }
 
 /// Watches nothing.
@@ -41,6 +45,11 @@ impl Monitor for Plain {
 
     #[inline(always)]
     fn sanitiser(&mut self) -> Option<&mut Sanitiser> {
+        None
+    }
+
+    #[inline(always)]
+    fn tracer(&mut self) -> Option<&mut Tracer> {
         None
     }
 }

@@ -17,7 +17,7 @@ use crate::exec::state::transfers::Issuer;
 use crate::fault::FaultKind;
 use crate::ir::*;
 
-pub(crate) const PRODUCT_WAIT: &str = "PTX ISA, \"tcgen05.mma\": it (and tcgen05.cp) is done when the mbarrier of a tcgen05.commit after it has been waited for";
+pub(crate) const PRODUCT_WAIT: &str = "PTX ISA, \"tcgen05.mma\": it (and tcgen05.cp, tcgen05.shift) is done when the mbarrier of a tcgen05.commit after it has been waited for";
 
 const ACCESS_WAIT: &str = "PTX ISA, \"tcgen05.wait\": registers of a tcgen05.ld, and what a tcgen05.st writes, are there after a wait of the same warp";
 
@@ -226,7 +226,7 @@ impl Sanitiser {
                 of.meets(cells)
                     && match is_access {
                         true => kind.writes() || other.writes(),
-                        false => *other == TmemUse::Copy && by.warp != warp,
+                        false => matches!(other, TmemUse::Copy | TmemUse::Shift) && by.warp != warp,
                     }
             };
             let (.., other) = work.uses().into_iter().find(|(_, of, other)| meets(other, of))?;

@@ -139,7 +139,7 @@ pub(crate) fn bulk_ends(scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) -> Opti
             let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
             let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();
             let map = Map::decode(&map_at(scene, other)?).ok()?;
-            let tile = Tile::new(map, &coordinates, &offsets, *mode).ok()?;
+            let tile = Tile::new(map, &coordinates, &offsets, *mode, bulk.route).ok()?;
             // What is larger than shared memory is not looked at.
             if tile.bytes() > scene.block.shared_bytes {
                 return None;

@@ -8,6 +8,7 @@ use super::written::{Place, Written, function_at, written};
 use crate::exec::state::block::Block;
 use crate::exec::state::launch::Launch;
 use crate::exec::state::scene::Scene;
+use crate::exec::state::tensor_memory::{Cells, TmemUse};
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::limits::Use;
@@ -251,6 +252,32 @@ impl Tracer {
         for product in done {
             self.read(scene, Pending { step, ..product });
         }
+    }
+
+    /// Notes the cells of its tensor memory that a block's instruction uses, which has been issued.
+    pub(crate) fn tmem_used(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &Block,
+        warp: u32,
+        uses: Vec<(&'static str, Cells, TmemUse)>,
+    ) {
+        let Some(step) = self.trace.steps.len().checked_sub(1) else { return };
+        let bytes = 2 * (size_of::<TensorStep>() + uses.len() * size_of::<TensorPart>()) as u64;
+        if self.trace.missed != 0
+            || !self.watches(block, warp)
+            || uses.is_empty()
+            || !launch.account.take(Use::Records, bytes)
+        {
+            return;
+        }
+        let parts = uses.into_iter().map(|(name, Cells { lanes, first, end }, _)| TensorPart {
+            name,
+            lanes,
+            columns: first..end,
+        });
+        let held = block.tensor.iter().flat_map(|memory| memory.allocations()).map(|(range, _)| range.clone());
+        self.trace.tensor_steps.push(TensorStep { step, parts: parts.collect(), held: held.collect() });
     }
 
     pub(crate) fn released(&mut self, block: &Block, warp: u32, lanes: u32, barrier: u32) {

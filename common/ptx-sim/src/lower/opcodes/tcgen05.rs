@@ -24,6 +24,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 "wait::st",
                 "mma",
                 "cp",
+                "shift",
                 "commit",
                 "fence::before_thread_sync",
                 "fence::after_thread_sync",
@@ -40,6 +41,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         match action {
             "mma" => return self.tmem_product(m, pair, ops),
             "cp" => return self.tmem_copy(m, pair, ops),
+            "shift" => return self.tmem_shift(m, pair, ops),
             "commit" => return self.tmem_commit(m, pair, ops),
             "ld" | "st" => return self.tmem_access(m, action == "ld", ops),
             "fence::before_thread_sync" | "fence::after_thread_sync" => {
@@ -147,6 +149,19 @@ impl<'a> FunctionLowering<'_, 'a> {
             from: self.src(from, Scalar::B64)?,
         };
         self.emit(Op::Tcgen05(Box::new(Tcgen05 { pair, op: Tcgen05Op::Copy(Box::new(copy)) })));
+        Ok(())
+    }
+
+    /// `tcgen05.shift.down [taddr];`
+    fn tmem_shift(&mut self, m: &mut Modifiers<'_>, pair: bool, ops: &[Operand<'a>]) -> Lower<()> {
+        let is_down = m.flag("down");
+        m.finish()?;
+        let [first] = ops else { return invalid("tcgen05.shift takes an address") };
+        if !is_down {
+            return invalid("tcgen05.shift has .down");
+        }
+        let shift = TmemShift { first: self.tmem_address(first)? };
+        self.emit(Op::Tcgen05(Box::new(Tcgen05 { pair, op: Tcgen05Op::Shift(Box::new(shift)) })));
         Ok(())
     }
 

@@ -80,7 +80,10 @@ fn the_readme_says_what_is_supported() {
     let (_, after) = readme.split_once("<!-- ptx-sim check --list -->\n").expect("the mark of the list");
     let (shown, _) = after.split_once("<!-- end -->").expect("its end");
     assert_eq!(shown, listed, "replace what stands between the marks by what `ptx-sim check --list` prints");
-    assert!(listed.contains("`mbarrier`") && listed.contains("| `tcgen05.shift.cta_group::1.down` | tcgen05.shift |"));
+    assert!(
+        listed.contains("`mbarrier`")
+            && listed.contains("| `tcgen05.mma.ws.cta_group::1.kind::f16` | the modifier .ws |")
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod boxes;
 mod command;
 mod matrices;
 mod registers;
+mod tensor_memory;
 mod timeline;
 
 use std::path::{Path, PathBuf};
