@@ -404,14 +404,16 @@ fn copying<M: Monitor>(
     Ok(CopyToTmem { form: op.form, ranks, to, from, reads })
 }
 
-/// Reports the memory of a product or a copy to a sanitiser: its tiles in the block's own shared memory, and its cells.
+/// Reports the memory of a product or a copy to a sanitiser: its tiles in shared memory, and its cells.
 fn check_work<M: Monitor>(context: &mut Context<'_, '_, M>, work: &TensorWork, lane: usize) {
     let at = context.at();
     let Context { launch, block, monitor, warp, pc, .. } = context;
     let Some(sanitiser) = monitor.sanitiser() else { return };
     if let Some(reads) = work.reads() {
         let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
-        sanitiser.product_asked(launch, block, by, reads);
+        for rank in work.ranks() {
+            sanitiser.product_asked(launch, block, *rank, by, reads);
+        }
     }
     let is_read = |kind: TmemUse| match work {
         TensorWork::Multiply(multiply) => kind == TmemUse::Operand || multiply.scale.is_some(),
