@@ -11,11 +11,12 @@ use crate::state::context;
 use crate::tell::say;
 
 /// Element types in the order of `CUtensorMapDataType`.
-const ELEMENTS: [TensorElement; 13] = [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16, F32Ftz, Tf32, Tf32Ftz];
+const ELEMENTS: [TensorElement; 14] = [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16, F32Ftz, Tf32, Tf32Ftz, B4x16];
 /// In the order of `CUtensorMapInterleave`.
 const INTERLEAVES: [Interleave; 3] = [Interleave::None, Interleave::Bytes16, Interleave::Bytes32];
 /// In the order of `CUtensorMapSwizzle`.
-const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
+const SWIZZLES: [Swizzle; 5] =
+    [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128, Swizzle::Bytes128Atom32];
 /// In the order of `CUtensorMapFloatOOBfill`.
 const FILLS: [OutsideFill; 2] = [OutsideFill::Zero, OutsideFill::Nan];
 

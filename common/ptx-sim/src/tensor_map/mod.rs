@@ -51,11 +51,13 @@ pub enum TensorElement {
     /// f32 that is rounded to the 10 bits of mantissa that tensor cores use.
     Tf32 = 11,
     Tf32Ftz = 12,
+    /// Two elements of 4 bits in a byte, in shared memory too.
+    B4x16 = 13,
 }
 
 impl TensorElement {
     /// All types, each at its number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::U8,
         Self::U16,
         Self::U32,
@@ -69,6 +71,7 @@ impl TensorElement {
         Self::Bf16,
         Self::Tf32,
         Self::Tf32Ftz,
+        Self::B4x16,
     ];
 
     /// Name in PTX.
@@ -88,24 +91,26 @@ impl TensorElement {
             Self::Bf16 => "bf16",
             Self::Tf32 => "tf32",
             Self::Tf32Ftz => "tf32_ftz",
+            Self::B4x16 => "b4x16",
         }
     }
 
-    /// Bytes of one element.
+    /// Bits of one element.
     #[must_use]
-    pub fn size(self) -> u64 {
+    pub fn bits(self) -> u64 {
         match self {
-            Self::U8 => 1,
-            Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::U32 | Self::S32 | Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => 4,
-            Self::U64 | Self::S64 | Self::F64 => 8,
+            Self::B4x16 => 4,
+            Self::U8 => 8,
+            Self::U16 | Self::F16 | Self::Bf16 => 16,
+            Self::U32 | Self::S32 | Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => 32,
+            Self::U64 | Self::S64 | Self::F64 => 64,
         }
     }
 
     /// Whether it is floating point.
     #[must_use]
     pub fn is_float(self) -> bool {
-        !matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::S32 | Self::U64 | Self::S64)
+        !matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::S32 | Self::U64 | Self::S64 | Self::B4x16)
     }
 }
 
@@ -133,6 +138,8 @@ pub enum Swizzle {
     Bytes64,
     /// Within 128 bytes: bits 4 to 6 by bits 7 to 9.
     Bytes128,
+    /// Within 128 bytes, in chunks of 32: bits 5 and 6 by bits 7 and 8.
+    Bytes128Atom32,
 }
 
 impl Swizzle {
@@ -143,15 +150,16 @@ impl Swizzle {
             Self::None => None,
             Self::Bytes32 => Some(32),
             Self::Bytes64 => Some(64),
-            Self::Bytes128 => Some(128),
+            Self::Bytes128 | Self::Bytes128Atom32 => Some(128),
         }
     }
 
     /// Swizzled address of the byte at an address of shared memory.
     #[must_use]
     pub fn apply(self, address: u64) -> u64 {
-        let chunks = self.span().map_or(0, |span| span / 16 - 1);
-        address ^ (address >> 7 & chunks) << 4
+        let atom = if self == Self::Bytes128Atom32 { 32 } else { 16 };
+        let chunks = self.span().map_or(0, |span| span / atom - 1);
+        address ^ ((address >> 7 & chunks) * atom)
     }
 }
 
@@ -218,10 +226,10 @@ impl TensorMapDescriptor {
     /// first.
     #[must_use]
     pub fn tiled(element: TensorElement, address: DevicePtr, extents: &[u64], sizes: &[u32]) -> Self {
-        let mut stride = element.size();
+        let mut bits = element.bits();
         let strides = extents.iter().take(extents.len().saturating_sub(1)).map(|extent| {
-            stride = stride.saturating_mul(*extent);
-            stride
+            bits = bits.saturating_mul(*extent);
+            bits / 8
         });
         Self {
             element,

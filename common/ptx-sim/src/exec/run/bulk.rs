@@ -372,7 +372,7 @@ fn tiled<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, tile: Tile, 
 /// The operation on elements of a tensor; `None` if there is none.
 fn reduction_of(element: TensorElement, op: TensorReduction) -> Option<ElementReduction> {
     let ty = match element {
-        TensorElement::U8 | TensorElement::U16 => return None,
+        TensorElement::U8 | TensorElement::U16 | TensorElement::B4x16 => return None,
         TensorElement::U32 => Scalar::U32,
         TensorElement::S32 => Scalar::S32,
         TensorElement::U64 => Scalar::U64,
