@@ -108,17 +108,20 @@ pub(crate) fn working(handle: Handle) -> Outcome<Arc<Context>> {
     }
 }
 
-/// The context that is current on this thread.
+/// The context that is current on this thread. A program that ends has none: its destructors may still call.
 pub(crate) fn current() -> Option<Handle> {
-    CURRENT.with_borrow(|stack| stack.last().copied()).filter(|handle| *handle != 0)
+    CURRENT.try_with(|stack| stack.borrow().last().copied()).ok()?.filter(|handle| *handle != 0)
 }
 
 /// Makes a context current in place of the one that is.
 pub(crate) fn set_current(handle: Handle) {
-    CURRENT.with_borrow_mut(|stack| {
+    let replace = |stack: &RefCell<Vec<Handle>>| {
+        let mut stack = stack.borrow_mut();
         stack.pop();
         stack.push(handle);
-    });
+    };
+    // Not while the program ends.
+    let _ = CURRENT.try_with(replace);
 }
 
 pub(crate) fn push_current(handle: Handle) {

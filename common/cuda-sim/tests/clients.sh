@@ -135,30 +135,86 @@ cudarc() {
     echo "cudarc: $right of $all examples"
 }
 
+# source_of CLIENT REPOSITORY COMMIT: a repository of GitHub, as the client's folder `source`.
+source_of() {
+    local source=$folder/$1/source
+    mkdir -p "$folder/$1"
+    [ -d "$source" ] || git clone --quiet --filter=blob:none --no-checkout "https://github.com/$2" "$source"
+    git -C "$source" checkout --quiet "$3"
+}
+
+# for_blackwell ARGUMENT…: nvcc, whose program keeps its PTX and loads our driver.
+for_blackwell() {
+    local cuda link=$folder/nvcc/link
+    install nvcc 'cuda-toolkit[nvcc,cudart,crt,cccl,nvvm,curand]==13.0.*'
+    cuda=$(toolkit nvcc)
+    mkdir -p "$link"
+    ln -sf "$target/debug/libcuda_sim.so" "$link/libcuda.so"
+    ln -sf "$cuda/lib/libcudart.so.13" "$link/libcudart.so"
+    PATH=$cuda/bin:$PATH nvcc -w --expt-relaxed-constexpr -lineinfo -cudart shared -cudadevrt none \
+        -gencode arch=compute_100a,code=compute_100a -I "$cuda/include/cccl" -L "$link" "$@" -lcuda
+}
+
+# judge NAME SUCCESS PROGRAM…: runs a program, which is right if a line of its output matches SUCCESS, and then sanitises it.
+judge() {
+    local name=$1 success=$2
+    shift 2
+    if "$cuda_sim" --compute 10.0 "$@" | grep -E "$success" >/dev/null; then
+        right=$((right + 1))
+        "$cuda_sim" --sanitize --compute 10.0 "$@" >/dev/null || found+=("$name")
+    else
+        wrong+=("$name")
+    fi
+}
+
+# said WHAT: the counts of `judge`.
+said() {
+    echo "$1: $right right${wrong[*]:+; not ${wrong[*]}}${found[*]:+; findings in ${found[*]}}"
+}
+
 # Products for Blackwell's tensor cores, from gau-nernst/learn-cuda; PyTorch, which their files name, is not needed.
 blackwell() {
-    install blackwell 'cuda-toolkit[nvcc,cudart,crt,cccl,nvvm]==13.0.*'
-    local cuda source=$folder/blackwell/source/02e_matmul_sm100 version right=0 wrong=() found=()
-    cuda=$(toolkit blackwell)
-    [ -d "$folder/blackwell/source" ] || git clone --quiet https://github.com/gau-nernst/learn-cuda "$folder/blackwell/source"
-    git -C "$folder/blackwell/source" checkout --quiet 1454f8b
-    mkdir -p "$folder/blackwell/stub/torch" "$folder/blackwell/link"
+    local source=$folder/blackwell/source/02e_matmul_sm100 version right=0 wrong=() found=()
+    source_of blackwell gau-nernst/learn-cuda 1454f8b
+    mkdir -p "$folder/blackwell/stub/torch"
     printf '#include <cuda_bf16.h>\n#include <cstdlib>\n#include <tuple>\n#define TORCH_CHECK(ok, ...) if (!(ok)) exit(3)\n' \
         >"$folder/blackwell/stub/torch/library.h"
-    ln -sf "$target/debug/libcuda_sim.so" "$folder/blackwell/link/libcuda.so"
-    ln -sf "$cuda/lib/libcudart.so.13" "$folder/blackwell/link/libcudart.so"
     for version in 0 1a 1b 2a 2b 3 4 5 6 7a 7b 7c; do
-        if PATH=$cuda/bin:$PATH nvcc -w -std=c++17 --expt-relaxed-constexpr -lineinfo -cudart shared -cudadevrt none \
-            -gencode arch=compute_100a,code=compute_100a -I "$folder/blackwell/stub" -I "$cuda/include/cccl" -L "$folder/blackwell/link" \
-            -DKERNEL=matmul_v$version -o "$folder/blackwell/v$version" "$here/clients/blackwell.cu" "$source/matmul_v${version%[abc]}.cu" -lcuda &&
-            "$cuda_sim" --compute 10.0 "$folder/blackwell/v$version"; then
-            right=$((right + 1))
-            "$cuda_sim" --sanitize --compute 10.0 "$folder/blackwell/v$version" || found+=("v$version")
-        else
-            wrong+=("v$version")
-        fi
+        for_blackwell -std=c++17 -I "$folder/blackwell/stub" -DKERNEL=matmul_v$version -o "$folder/blackwell/v$version" \
+            "$here/clients/blackwell.cu" "$source/matmul_v${version%[abc]}.cu" || true
+        judge "v$version" '^right$' "$folder/blackwell/v$version"
     done
-    echo "learn-cuda 1454f8b, 02e_matmul_sm100: $right right${wrong[*]:+; not ${wrong[*]}}${found[*]:+; findings in ${found[*]}}"
+    said 'learn-cuda 1454f8b, 02e_matmul_sm100'
+}
+
+# ThunderKittens' ladder of products for Blackwell, of 512³ instead of 4096³ (its first level: 256³ instead of 1024³).
+kittens() {
+    local source=$folder/kittens/source level right=0 wrong=() found=()
+    source_of kittens HazyResearch/ThunderKittens 0b55588
+    sed -i 's/run_benchmark(4096)/run_benchmark(512)/; s/run_benchmark(1024)/run_benchmark(256)/' "$source"/kernels/gemm/educational_b200/*.cu
+    for level in 01 02 03 04 05 06 07 08 09; do
+        for_blackwell -std=c++20 -O2 --use_fast_math --expt-extended-lambda -DNDEBUG -DKITTENS_BLACKWELL -Xcompiler=-fno-strict-aliasing \
+            -I "$source/include" -o "$folder/kittens/$level" "$source/kernels/gemm/educational_b200/level_$level.cu" || true
+        judge "level $level" '^Error count: 0$' "$folder/kittens/$level"
+    done
+    said 'ThunderKittens 0b55588, educational_b200'
+}
+
+# CUTLASS' tutorials for Blackwell, in clusters of 8 blocks instead of 16, and two of its examples.
+cutlass() {
+    local source=$folder/cutlass/source name right=0 wrong=() found=()
+    source_of cutlass NVIDIA/cutlass 7107b05
+    sed -i 's/cluster_shape = make_shape(Int<4>{}, Int<4>{}/cluster_shape = make_shape(Int<4>{}, Int<2>{}/' "$source"/examples/cute/tutorial/blackwell/*.cu
+    local options=(-std=c++17 -O2 -I "$source/include" -I "$source/tools/util/include" -I "$source/examples/common")
+    for name in 01_mma 02_mma_tma 03_mma_tma_multicast 04_mma_tma_2sm 05_mma_tma_epi; do
+        for_blackwell "${options[@]}" -o "$folder/cutlass/$name" "$source/examples/cute/tutorial/blackwell/${name}_sm100.cu" || true
+        judge "$name" '^Execution is successful' "$folder/cutlass/$name" 1024 1024 256
+    done
+    for name in 70_blackwell_gemm/70_blackwell_fp16_gemm 72_blackwell_narrow_precision_gemm/72a_blackwell_nvfp4_bf16_gemm; do
+        for_blackwell "${options[@]}" -o "$folder/cutlass/${name#*/}" "$source/examples/$name.cu" || true
+        judge "${name#*/}" 'Disposition: Passed' "$folder/cutlass/${name#*/}" --m=256 --n=1024 --k=256 --iterations=0
+    done
+    said 'CUTLASS 7107b05'
 }
 
 # The tests of CubeCL's CUDA runtime, but for one whose kernel reads shared memory that it does not have: the error would stay with the
@@ -169,6 +225,6 @@ cubecl() {
     (simulated cubecl test --quiet --lib -- --skip reinterpret_slice_f16::shared_memory::write || true)
 }
 
-for client in "${@:-numba triton pycuda cudarc cubecl blackwell}"; do
+for client in "${@:-numba triton pycuda cudarc cubecl blackwell kittens cutlass}"; do
     for name in $client; do "$name"; done
 done

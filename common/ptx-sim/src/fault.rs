@@ -194,7 +194,7 @@ impl FaultKind {
             }
             Self::RegisterInFlight => {
                 "put `wgmma.commit_group` and `wgmma.wait_group` between the product and other uses of its registers; the accumulators \
-                 may only go to the next `wgmma.mma_async` of the same shape"
+                 may only go to the next `wgmma.mma_async` of the same shape. After a tcgen05.ld, put `tcgen05.wait::ld` there"
             }
             Self::TileInFlight => {
                 "wait with `wgmma.wait_group` before the tile is overwritten, and tell the threads that write it: by a barrier, or an \

@@ -57,11 +57,10 @@ impl TensorMapConfig {
 
     /// Bytes from the first element to the end of the last.
     pub(super) fn bytes(&self) -> u128 {
-        let size = self.element.size();
-        let strides = std::iter::once(size).chain(self.strides.iter().copied());
-        let last = self.extents.iter().zip(strides);
-        let last = last.map(|(extent, stride)| u128::from(extent.saturating_sub(1)) * u128::from(stride));
-        last.sum::<u128>() + u128::from(size)
+        let row = self.extents.first().map_or(0, |extent| u128::from(*extent) * u128::from(self.element.bits()) / 8);
+        let others = self.extents.iter().skip(1).zip(&self.strides);
+        let others = others.map(|(extent, stride)| u128::from(extent.saturating_sub(1)) * u128::from(*stride));
+        row + others.sum::<u128>()
     }
 }
 

@@ -34,5 +34,5 @@ int main() {
             // bf16 has 8 bits.
             if (!(std::fabs(found - sum) <= std::fabs(sum) / 256)) return printf("row %d, column %d: %g, not %g\n", row, column, found, sum), 1;
         }
-    return 0;
+    return puts("right"), 0;
 }

@@ -14,7 +14,7 @@ pub(crate) struct Map {
     /// Address of the first element.
     pub(crate) address: u64,
     pub(super) extents: [u64; DIMENSIONS],
-    /// Bytes; the first is an element's.
+    /// Bytes; the first is an element's, rounded down.
     pub(super) strides: [u64; DIMENSIONS],
     pub(super) element_strides: [u32; DIMENSIONS],
     pub(super) interleave: Interleave,
@@ -93,7 +93,7 @@ impl Map {
             }
         };
         let mut all = [0; DIMENSIONS];
-        all[0] = element.size();
+        all[0] = element.bits() / 8;
         all[1..rank].copy_from_slice(strides);
         let map = Self {
             element: *element,
@@ -117,7 +117,7 @@ impl Map {
             Window::Tiled(sizes) => sizes[0],
             Window::Im2col { channels, .. } => channels,
         };
-        u64::from(count) * self.element.size()
+        u64::from(count) * self.element.bits() / 8
     }
 
     /// Bytes within which chunks of 16 bytes are exchanged; 16 if none are.
@@ -140,6 +140,9 @@ impl Map {
             if *extent == 0 || *extent > 1 << 32 {
                 return Err(format!("extent {at} is {extent}, where 1 to 2^32 are possible"));
             }
+        }
+        if !(self.extents[0] % 8 * self.element.bits()).is_multiple_of(8) {
+            return Err(format!("extent 0 is {}, which ends in the middle of a byte", self.extents[0]));
         }
         for (at, stride) in self.strides.iter().enumerate().take(rank).skip(1) {
             if !stride.is_multiple_of(align) {
@@ -296,7 +299,7 @@ impl Map {
         } else {
             Window::Tiled(std::array::from_fn(|at| half(BOX + 2 * at).into()))
         };
-        let stride = |at: usize| if at == 0 { element.size() } else { word(STRIDES + 8 * (at - 1)) };
+        let stride = |at: usize| if at == 0 { element.bits() / 8 } else { word(STRIDES + 8 * (at - 1)) };
         let map = Self {
             element,
             rank,

@@ -51,11 +51,13 @@ pub enum TensorElement {
     /// f32 that is rounded to the 10 bits of mantissa that tensor cores use.
     Tf32 = 11,
     Tf32Ftz = 12,
+    /// Two elements of 4 bits in a byte, in shared memory too.
+    B4x16 = 13,
 }
 
 impl TensorElement {
     /// All types, each at its number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::U8,
         Self::U16,
         Self::U32,
@@ -69,6 +71,7 @@ impl TensorElement {
         Self::Bf16,
         Self::Tf32,
         Self::Tf32Ftz,
+        Self::B4x16,
     ];
 
     /// Name in PTX.
@@ -88,24 +91,26 @@ impl TensorElement {
             Self::Bf16 => "bf16",
             Self::Tf32 => "tf32",
             Self::Tf32Ftz => "tf32_ftz",
+            Self::B4x16 => "b4x16",
         }
     }
 
-    /// Bytes of one element.
+    /// Bits of one element.
     #[must_use]
-    pub fn size(self) -> u64 {
+    pub fn bits(self) -> u64 {
         match self {
-            Self::U8 => 1,
-            Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::U32 | Self::S32 | Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => 4,
-            Self::U64 | Self::S64 | Self::F64 => 8,
+            Self::B4x16 => 4,
+            Self::U8 => 8,
+            Self::U16 | Self::F16 | Self::Bf16 => 16,
+            Self::U32 | Self::S32 | Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => 32,
+            Self::U64 | Self::S64 | Self::F64 => 64,
         }
     }
 
     /// Whether it is floating point.
     #[must_use]
     pub fn is_float(self) -> bool {
-        !matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::S32 | Self::U64 | Self::S64)
+        !matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::S32 | Self::U64 | Self::S64 | Self::B4x16)
     }
 }
 
@@ -234,10 +239,10 @@ impl TensorMapDescriptor {
     /// first.
     #[must_use]
     pub fn tiled(element: TensorElement, address: DevicePtr, extents: &[u64], sizes: &[u32]) -> Self {
-        let mut stride = element.size();
+        let mut bits = element.bits();
         let strides = extents.iter().take(extents.len().saturating_sub(1)).map(|extent| {
-            stride = stride.saturating_mul(*extent);
-            stride
+            bits = bits.saturating_mul(*extent);
+            bits / 8
         });
         Self {
             element,

@@ -53,14 +53,17 @@ impl Tile {
             (Window::Tiled(_), true) => return Err("a map of tiles, where the copy is one of im2col".to_owned()),
             (Window::Im2col { .. }, false) => return Err("a map of im2col, where the copy is one of a tile".to_owned()),
         }
-        let start = std::array::from_fn(|at| coordinates.get(at).copied().unwrap_or(0).into());
+        let start: [i64; DIMENSIONS] = std::array::from_fn(|at| coordinates.get(at).copied().unwrap_or(0).into());
+        if start[0] * map.element.bits() as i64 % 8 != 0 {
+            return Err(format!("coordinate 0 is {}, in the middle of a byte", start[0]));
+        }
         let offsets = std::array::from_fn(|at| offsets.get(at).copied().unwrap_or(0).into());
         Ok(Self { map, start, offsets, rows })
     }
 
     /// Start in the tensor's rows, unless channels are interleaved.
     pub(crate) fn first_byte(&self) -> Option<i64> {
-        (self.map.interleave == Interleave::None).then(|| self.start[0] * self.map.element.size() as i64)
+        (self.map.interleave == Interleave::None).then(|| self.start[0] * self.map.element.bits() as i64 / 8)
     }
 
     /// Elements that a copy takes along a dimension after the first.
@@ -168,24 +171,24 @@ impl Tile {
     /// A row along the first dimension: the parts before the tensor, in it, and after it.
     fn row(&self, dense: u64, coordinates: [i64; DIMENSIONS], action: &mut impl FnMut(u64, Option<u64>, u64)) {
         let map = &self.map;
-        let size = map.element.size();
+        let bits = map.element.bits();
         let inner = map.inner_bytes();
         let is_inside = |at: usize| (0..map.extents[at] as i64).contains(&coordinates[at]);
         if !(1..map.rank).all(is_inside) {
             action(dense, None, inner);
             return;
         }
-        let elements = (inner / size) as i64;
+        let elements = (inner * 8 / bits) as i64;
         let first = coordinates[0];
         let begin = (-first).clamp(0, elements);
         let end = (map.extents[0] as i64 - first).clamp(begin, elements);
-        let [begin, end] = [begin, end].map(|at| at as u64 * size);
+        let [begin, end] = [begin, end].map(|at| at as u64 * bits / 8);
         if begin != 0 {
             action(dense, None, begin);
         }
         if begin != end {
             let outer: u128 = (1..map.rank).map(|at| coordinates[at] as u128 * u128::from(map.strides[at])).sum();
-            let at = outer + (first.max(0) as u128) * u128::from(size);
+            let at = outer + first.max(0) as u128 * u128::from(bits) / 8;
             action(dense + begin, Some(u64::try_from(at).unwrap_or(u64::MAX)), end - begin);
         }
         if end != inner {
@@ -218,7 +221,7 @@ impl Tile {
         TensorShape {
             name,
             element: map.element.name(),
-            element_bytes: map.element.size(),
+            element_bytes: map.element.bits() / 8,
             extents: map.extents[..map.rank].to_vec(),
             sizes,
             pixels: self.pixels().map(|at| at[..map.rank].to_vec()).collect(),

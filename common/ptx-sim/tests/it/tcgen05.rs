@@ -504,6 +504,24 @@ fn pairs_of_blocks_multiply_together() {
     }
 }
 
+#[test]
+fn pairs_of_blocks_copy_what_each_has_fetched() {
+    let from: Vec<u8> = (0..1024).map(|at| (at * 7 / 4) as u8).collect();
+    let run = Run { cluster: Some(2), strict: false, ..RUN };
+    let launch = |kernel| launch_with(&run, kernel, [&from, &[0]], 2 * 128 * 4, &[]);
+    let found = launch("copies_of_a_pair").unwrap_or_else(|faults| panic!("{}", drawn(&faults)));
+    for (at, word) in found.iter().enumerate() {
+        // Each quarter of the lanes has the 32 rows.
+        let row = at / 512 * 512 + at / 4 % 32 * 16 + at % 4 * 4;
+        assert_eq!(word.to_le_bytes(), from[row..row + 4], "word {at}");
+    }
+    // github.com/NVIDIA/cutlass/issues/3643
+    let faults = launch("half_a_pair_not_waited_for").expect_err("the second block's half is under way");
+    let first = faults.iter().find(|fault| fault.kind == FaultKind::CopyInFlight);
+    let notes = first.map(|fault| fault.notes.join("\n")).unwrap_or_default();
+    assert!(notes.contains("of the cluster's block 1"), "{}", drawn(&faults));
+}
+
 /// The faults of a kernel that is launched with the integers `more`.
 fn faults(kernel: &str, run: &Run, more: &[u32]) -> Vec<Fault> {
     let ((a, _), (b, _)) = (halves(1, 128 * 16), halves(2, 64 * 16));

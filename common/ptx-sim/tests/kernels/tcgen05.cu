@@ -567,3 +567,40 @@ extern "C" __global__ void pair_without_its_second(const u8 *, const u8 *, u32 *
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %1, %2, p;\n}"
                      ::"r"(place), "l"(describe(a_tile, tile)), "r"(descriptor) : "memory"); // pair_without_its_second
 }
+
+// out[block, lane, column] = four columns of tensor memory, after a copy of the 512 bytes that each block of a pair has fetched. Unless
+// it is `told`, the first block waits for its own alone.
+__device__ __forceinline__ void copied_pair(const u8 *from, u32 *out, bool told) {
+    __shared__ u32 place;
+    __shared__ u64 fetched;
+    if (threadIdx.x < 32) {
+        asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 32;" ::"l"(&place) : "memory"); // generic: its lower half counts
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+    }
+    begin(&barrier);
+    begin(&fetched);
+    u32 d = place, to = __cvta_generic_to_shared(scales), full = __cvta_generic_to_shared(&fetched);
+    from += 512 * rank();
+    if (threadIdx.x < 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 16 * threadIdx.x), "l"(from + 16 * threadIdx.x) : "memory");
+    asm volatile("cp.async.wait_all;\nfence.proxy.async;" ::: "memory");
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%2], 256;\n"
+                     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"(to + 256), "l"(from + 256), "r"(full) : "memory");
+    if (!told) meet();
+    if (told || rank() == 0) await(&fetched, 0);
+    if (told) meet();
+    if (rank() == 0 && threadIdx.x == 0) {
+        asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(d), "l"(describe(scales, {32, 16, 0})) : "memory"); // copied_pair
+        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+    }
+    await(&barrier, 0);
+    ONE_BY_ONE
+    for (int i = 0; i < 4; ++i) out[(rank() * 128 + threadIdx.x) * 4 + i] = column(d + (threadIdx.x / 32 << 21) + i);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    meet();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 32;" ::"r"(d));
+}
+
+extern "C" __global__ void copies_of_a_pair(const u8 *from, const u8 *, u32 *out) { copied_pair(from, out, true); }
+extern "C" __global__ void half_a_pair_not_waited_for(const u8 *from, const u8 *, u32 *out) { copied_pair(from, out, false); }

@@ -55,6 +55,7 @@ pub(super) fn encode_map(described: &ptx_sim::TensorMapDescriptor) -> std::resul
         F32Ftz => 10,
         Tf32 => 11,
         Tf32Ftz => 12,
+        B4x16 => 13,
     };
     let rank = described.extents.len() as u32;
     let address = described.address.0 as *mut c_void;

@@ -8,6 +8,7 @@ use super::elements::{shared_bytes, write_shared};
 use crate::exec::state::address::addresses;
 use crate::exec::state::asynchrony::Asynchrony;
 use crate::exec::state::block::Block;
+use crate::exec::state::cluster::offset_of;
 use crate::exec::state::copies::{PendingCopy, Source};
 use crate::exec::state::launch::Launch;
 use crate::exec::state::place::{Kind, Place, Reach};
@@ -71,7 +72,7 @@ pub(crate) fn cp_async<M: Monitor>(
             lane,
             pc,
             group,
-            to: to[lane] as u32,
+            to: offset_of(to[lane]) as u32,
             from: sources[lane].clone(),
             bytes,
             read: read(lane),

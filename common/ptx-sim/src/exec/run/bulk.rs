@@ -180,8 +180,16 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     };
     for target in targets {
         // The source of a copy to another block is read at once: that is one of the orders that PTX allows.
-        // Each block of a multicast has an mbarrier of its own.
-        let of = if bulk.multicast.is_some() { target } else { of };
+        // Each block of a multicast has an mbarrier of its own; of a pair both have the one of the block that `barrier` is of, first or
+        // second (PTX ISA, "cp.async.bulk.tensor").
+        let of = match bulk.multicast {
+            Some(_) if bulk.pair => {
+                let rank = target.unwrap_or(own) & !1 | of.unwrap_or(own) & 1;
+                live_rank(context, lane, code_of_rank(context.launch, rank) << CLUSTER_RANK)?
+            }
+            Some(_) => target,
+            None => of,
+        };
         let completes = Completes::Barrier { of: of.unwrap_or(own), at: barrier_at };
         let mut transfer = Transfer::new(by, [at, bytes], far.clone(), completes, reduction);
         if let (Far::Shared(from), Some(_)) = (&far, target) {
@@ -364,7 +372,7 @@ fn tiled<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, tile: Tile, 
 /// The operation on elements of a tensor; `None` if there is none.
 fn reduction_of(element: TensorElement, op: TensorReduction) -> Option<ElementReduction> {
     let ty = match element {
-        TensorElement::U8 | TensorElement::U16 => return None,
+        TensorElement::U8 | TensorElement::U16 | TensorElement::B4x16 => return None,
         TensorElement::U32 => Scalar::U32,
         TensorElement::S32 => Scalar::S32,
         TensorElement::U64 => Scalar::U64,

@@ -295,7 +295,10 @@ fn misplaced(
     let address = addresses[bad.trailing_zeros() as usize];
     let bytes = reach.bytes;
     let (verb, _) = reach.verb();
+    let is_shared = matches!(space, MemSpace::Shared | MemSpace::Cluster);
     let offset = address.wrapping_sub(base);
+    // An address of 32 bits may have wrapped.
+    let offset = if is_shared && offset >> 32 == 0 { i64::from(offset as i32) as u64 } else { offset };
     let inside = |lane: usize| {
         let offset = addresses[lane].wrapping_sub(base);
         offset < length && length - offset >= bytes
@@ -319,7 +322,7 @@ fn misplaced(
         _ => "the kernel's parameters",
     };
     let message = format!("out-of-bounds {verb} of {} in {what}", plural(bytes));
-    let whose = if matches!(space, MemSpace::Shared | MemSpace::Cluster) { "the block has" } else { "the thread has" };
+    let whose = if is_shared { "the block has" } else { "the thread has" };
     let past = if (offset as i64) < 0 {
         format!("{} before the start of", plural(offset.wrapping_neg()))
     } else if offset == length {

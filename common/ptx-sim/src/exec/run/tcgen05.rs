@@ -453,7 +453,9 @@ fn check_work<M: Monitor>(context: &mut Context<'_, '_, M>, work: &TensorWork, l
     let Some(sanitiser) = monitor.sanitiser() else { return };
     if let Some(reads) = work.reads() {
         let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane, pc: *pc };
-        sanitiser.product_asked(launch, block, by, reads);
+        for rank in work.ranks() {
+            sanitiser.product_asked(launch, block, *rank, by, reads);
+        }
     }
     let is_read = |kind: TmemUse| match work {
         TensorWork::Multiply(multiply) => kind == TmemUse::Operand || multiply.scale.is_some(),

@@ -75,7 +75,8 @@ fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, number: u64) {
     let Some(Reach { a, b }) = reach else { return };
     let ranges: Ranges = a[member].iter().chain(b).copied().collect();
     let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane: 0, pc: context.pc };
-    sanitiser.product_asked(launch, block, by, &ranges);
+    let rank = block.rank;
+    sanitiser.product_asked(launch, block, rank, by, &ranges);
 }
 
 /// Called when the warp is about to get a turn: completes the products whose time has come.

@@ -42,7 +42,13 @@ pub(crate) fn addresses(rows: Rows, frame_local: u32, address: &Address) -> [u64
     match address.base {
         Base::Row64(row) => {
             let base = rows.get64(row);
-            each(|lane| base[lane].wrapping_add(offset))
+            match address.space {
+                // "Truncated if the register width exceeds the state space address width" (PTX ISA, "Addresses as Operands").
+                MemSpace::Shared | MemSpace::Cluster => {
+                    each(|lane| base[lane].wrapping_add(offset) & u64::from(u32::MAX))
+                }
+                _ => each(|lane| base[lane].wrapping_add(offset)),
+            }
         }
         Base::Row32(row) => {
             let base = rows.get(row);

@@ -8,6 +8,7 @@ use super::sanitise::Sanitiser;
 use super::tmem_checks::PRODUCT_WAIT;
 use super::written::register_name;
 use crate::exec::state::block::Block;
+use crate::exec::state::cluster;
 use crate::exec::state::launch::{At, Launch};
 use crate::exec::state::place::Visit;
 use crate::exec::state::problem::{Earlier, Problem};
@@ -219,10 +220,24 @@ impl Sanitiser {
         }
     }
 
-    /// Checks the tiles of a product that a warp asks for: they must be initialised, and visible to it.
-    pub(crate) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, ranges: &[[u64; 2]]) {
+    /// Checks the tiles of a product that a warp asks for, in the shared memory of the cluster's block of that rank: they must be
+    /// initialised, and visible to the warp.
+    pub(crate) fn product_asked(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        rank: u32,
+        by: Issuer,
+        ranges: &[[u64; 2]],
+    ) {
         let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
-        let copy = block.transfers.iter().find_map(|transfer| {
+        let is_own = rank == block.rank;
+        let owner = if is_own { &*block } else { &block.peers[rank as usize] };
+        let describe = |offset: u64| {
+            let whose = if is_own { String::new() } else { format!(", of the cluster's block {rank}") };
+            launch.describe_shared(offset) + &whose
+        };
+        let copy = owner.transfers.iter().find_map(|transfer| {
             let common =
                 ranges.iter().find(|range| transfer.forbids_shared(false) && transfer.common_shared(**range) != 0);
             Some((transfer, common?[0]))
@@ -231,13 +246,17 @@ impl Sanitiser {
             let (product, _) = product_at(launch, by.pc);
             let message = format!("{product} of shared memory while a bulk copy to it is under way");
             let mut problem = *Problem::new(FaultKind::CopyInFlight, u32::MAX, message).at(first);
-            problem.notes.push(format!("the address is {}", launch.describe_shared(first)));
+            problem.notes.push(format!("the address is {}", describe(first)));
             problem.other = Some(earlier(launch, transfer.by));
             self.report(at, problem);
         }
+        let now = self.tick();
         let Some(mut shadow) = block.shadow.take() else { return };
-        shadow.begin(self.tick());
-        let mut memory = std::mem::take(&mut shadow.memory);
+        shadow.begin(now);
+        let keeper = cluster::member(block, rank).filter(|_| !is_own).and_then(|peer| peer.shadow.as_mut());
+        let keeper = keeper.unwrap_or(&mut shadow);
+        keeper.begin(now);
+        let (mut memory, written) = (std::mem::take(&mut keeper.memory), std::mem::take(&mut keeper.written));
         let mut wrongs = Wrongs::default();
         for range in ranges {
             let found = self.look_at(&shadow, &mut memory, launch, by, *range, false);
@@ -251,13 +270,14 @@ impl Sanitiser {
                 }
             }
         }
-        shadow.memory = memory;
         let kinds = [product_at(launch, by.pc).0, "shared"];
-        self.report_wrongs(at, by, kinds, wrongs, |offset| launch.describe_shared(offset));
+        self.report_wrongs(at, by, kinds, wrongs, describe);
         let bytes = ranges.iter().flat_map(|[from, bytes]| *from..from + bytes);
-        let unset =
-            bytes.filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
-        self.report_unwritten(at, by, kinds, unset, |offset| launch.describe_shared(offset));
+        let unset = bytes.filter(|at| written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
+        self.report_unwritten(at, by, kinds, unset, describe);
+        let keeper = cluster::member(block, rank).filter(|_| !is_own).and_then(|peer| peer.shadow.as_mut());
+        let keeper = keeper.unwrap_or(&mut shadow);
+        (keeper.memory, keeper.written) = (memory, written);
         block.shadow = Some(shadow);
     }
 

@@ -34,7 +34,7 @@ impl Case {
     }
 
     fn strides(&self) -> Vec<u64> {
-        let mut strides = vec![self.element.size()];
+        let mut strides = vec![self.element.bits() / 8];
         for (extent, padding) in self.extents.iter().zip(&self.padding) {
             let next = (strides.last().expect("one") * extent + padding).next_multiple_of(16);
             strides.push(next);
@@ -158,7 +158,7 @@ impl Case {
 
     #[track_caller]
     fn check(&self) {
-        let size = self.element.size() as usize;
+        let size = self.element.bits() as usize / 8;
         let elements = self.elements();
         let bytes = elements.len() * size;
         let total = self.strides()[self.extents.len()] as usize;
@@ -280,6 +280,29 @@ fn boxes_are_swizzled() {
     }
     // narrower than the span
     Case { swizzle: Swizzle::Bytes128, ..Case::tile(TensorElement::F16, &[64, 64], &[32, 16], &[0, 0]) }.check();
+}
+
+#[test]
+fn boxes_of_half_bytes_are_those_of_bytes() {
+    let bytes = |address| TensorMapDescriptor::tiled(TensorElement::U8, address, &[48, 4], &[32, 2]);
+    let halves = |address| TensorMapDescriptor::tiled(TensorElement::B4x16, address, &[96, 4], &[64, 2]);
+    let copied = |map: fn(DevicePtr) -> TensorMapDescriptor, start: i32| {
+        let body = format!(
+            "{INIT} @!%p1 bra END;
+            mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;
+            cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd3, {{{start}, 1}}], [%r2];
+            W0: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W0;
+            cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 64;
+            cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; END:"
+        );
+        launch_with(LATE, &body, &numbers(192), 64, |[address, _]| map(address)).map_err(|faults| rendered(&faults))
+    };
+    for start in [-16, 0, 16, 32] {
+        assert_eq!(copied(halves, 2 * start), copied(bytes, start), "{start}");
+        assert!(copied(bytes, start).is_ok());
+    }
+    let faults = copied(halves, 33).expect_err("half a byte");
+    assert!(faults.contains("coordinate 0 is 33, in the middle of a byte"), "{faults}");
 }
 
 #[test]

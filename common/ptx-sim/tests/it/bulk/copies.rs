@@ -4,7 +4,7 @@ use ptx_sim::{
     Arg, Asynchrony, Device, DeviceConfig, FaultKind, LaunchConfig, Observe, TensorElement, TensorMapDescriptor,
 };
 
-use super::{FILL, INIT, LATE, LOAD, ORDERS, OUT, Run, WATCHED, gives, launch, module, numbers, rendered};
+use super::{FILL, INIT, LATE, LOAD, ORDERS, OUT, Run, WATCHED, gives, launch, launch_with, module, numbers, rendered};
 
 #[test]
 fn a_copy_to_shared_memory_completes_on_its_barrier() {
@@ -121,6 +121,32 @@ fn transactions_are_counted() {
         st.global.v4.b32 [%rd2], {%r20, %r21, %r22, %r23};
         END:";
     gives(body, &numbers(16), &[0u32, 0, 1, 1].map(u32::to_le_bytes).concat());
+}
+
+/// Each block of a pair copies its half by a multicast to itself, and the first block's mbarrier counts both.
+#[test]
+fn multicasts_of_a_pair_complete_on_the_barrier_of_one_block() {
+    let body = "
+        mov.u32 %r30, %cluster_ctarank; setp.eq.u32 %p5, %r30, 0; and.pred %p6, %p1, %p5;
+        @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; fence.mbarrier_init.release.cluster;
+        barrier.cluster.arrive; barrier.cluster.wait;
+        @%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 32;
+        and.b32 %r31, %r2, 0xfeffffff; shl.b32 %r32, 1, %r30; cvt.u16.u32 %h1, %r32; shl.b32 %r33, %r30, 4;
+        @%p1 cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
+            [%r1], [%rd3, {%r33}], [%r31], %h1;
+        @!%p6 bra MEET;
+        W0: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W0;
+        MEET: barrier.cluster.arrive; barrier.cluster.wait; @!%p1 bra END;
+        cvt.u64.u32 %rd4, %r33; add.u64 %rd5, %rd2, %rd4;
+        ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r1]; st.global.v4.b32 [%rd5], {%r5, %r6, %r7, %r8}; END:";
+    for asynchrony in ORDERS {
+        for sanitize in [false, true] {
+            let run = Run { asynchrony, sanitize, cluster: 2, ..LATE };
+            let map = |[address, _]: [_; 2]| TensorMapDescriptor::tiled(TensorElement::U8, address, &[32], &[16]);
+            let found = launch_with(run, body, &numbers(32), 32, map);
+            assert_eq!(found.unwrap_or_else(|faults| panic!("{}", rendered(&faults))), numbers(32), "{asynchrony:?}");
+        }
+    }
 }
 
 #[test]
