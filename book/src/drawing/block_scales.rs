@@ -17,8 +17,8 @@ const LOOKS: [Look; PARTS] = [Look::First, Look::Second, Look::Third, Look::Fain
 
 pub(super) fn draw(_workspace: &Path) -> Result<Picture, DrawingError> {
     let mut canvas = Canvas::new("drawing-block-scales");
-    let rows = Area::new(12.0, 54.0, 64.0, 144.0);
-    let memory = Area::new(128.0, 54.0, 200.0, 144.0);
+    let rows = Area::new(8.0, 54.0, 60.0, 144.0);
+    let memory = Area::new(104.0, 54.0, 200.0, 144.0);
     let span = |part: usize| format!("{}–{}", part * LANES, part * LANES + LANES - 1);
     for (part, look) in LOOKS.into_iter().enumerate() {
         let own = rows.cells([PARTS, 1], [part, 0], [1, 1]);
