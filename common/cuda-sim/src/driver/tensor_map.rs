@@ -11,19 +11,9 @@ use crate::state::context;
 use crate::tell::say;
 
 /// Element types in the order of `CUtensorMapDataType`.
-const ELEMENTS: [TensorElement; 13] = [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16, F32Ftz, Tf32, Tf32Ftz];
+const ELEMENTS: [TensorElement; 14] = [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16, F32Ftz, Tf32, Tf32Ftz, B4x16];
 /// In the order of `CUtensorMapInterleave`.
 const INTERLEAVES: [Interleave; 3] = [Interleave::None, Interleave::Bytes16, Interleave::Bytes32];
-/// In the order of `CUtensorMapSwizzle`.
-const SWIZZLES: [Swizzle; 7] = [
-    Swizzle::None,
-    Swizzle::Bytes32,
-    Swizzle::Bytes64,
-    Swizzle::Bytes128,
-    Swizzle::Bytes128Atom32,
-    Swizzle::Bytes128Atom32Flip8,
-    Swizzle::Bytes128Atom64,
-];
 /// In the order of `CUtensorMapFloatOOBfill`.
 const FILLS: [OutsideFill; 2] = [OutsideFill::Zero, OutsideFill::Nan];
 
@@ -62,7 +52,7 @@ impl Tensor {
                 window,
                 element_strides: slice(self.element_strides, rank)?.to_vec(),
                 interleave: nth(&INTERLEAVES, self.interleave)?,
-                swizzle: nth(&SWIZZLES, self.swizzle)?,
+                swizzle: nth(&Swizzle::ALL, self.swizzle)?,
                 fill: nth(&FILLS, self.fill)?,
             }
         };
@@ -118,6 +108,18 @@ exported! {
         unsafe {
             let (lower, upper) = (slice(lower, corners)?.to_vec(), slice(upper, corners)?.to_vec());
             tensor.encode(map, TensorWindow::Im2col { lower, upper, channels, pixels })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_of_the_simulator_has_a_number() {
+        for element in TensorElement::ALL {
+            assert_eq!(ELEMENTS.iter().filter(|known| **known == element).count(), 1, "{element:?}");
         }
     }
 }

@@ -140,15 +140,7 @@ fn tensor_map(buffer: DevicePtr, random: Option<&mut Random>) -> Option<TensorMa
     let sizes: Vec<u32> = (0..rank).map(|_| random.pick(&[1, 2, 8, 16, 32, 64])).collect();
     let plain = TensorMapDescriptor::tiled(random.pick(&TensorElement::ALL), buffer, &extents, &sizes);
     let steps = (0..rank).map(|_| random.pick(&[1, 1, 1, 2, 8])).collect();
-    let swizzle = random.pick(&[
-        Swizzle::None,
-        Swizzle::Bytes32,
-        Swizzle::Bytes64,
-        Swizzle::Bytes128,
-        Swizzle::Bytes128Atom32,
-        Swizzle::Bytes128Atom32Flip8,
-        Swizzle::Bytes128Atom64,
-    ]);
+    let swizzle = random.pick(&Swizzle::ALL);
     let fill = random.pick(&[OutsideFill::Zero, OutsideFill::Nan]);
     TensorMapDescriptor { element_strides: steps, swizzle, fill, ..plain }.encode().ok()
 }

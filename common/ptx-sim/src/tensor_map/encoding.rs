@@ -47,16 +47,18 @@ const FILL: (u32, u32) = (16, 1);
 const IM2COL: (u32, u32) = (20, 1);
 const ATOMICITY: (u32, u32) = (24, 3);
 
-/// Each swizzle's mode and atomicity (`tensormap.replace`).
-const SWIZZLES: [(Swizzle, (u32, u32)); 7] = [
-    (Swizzle::None, (0, 0)),
-    (Swizzle::Bytes32, (1, 0)),
-    (Swizzle::Bytes64, (2, 0)),
-    (Swizzle::Bytes128, (3, 0)),
-    (Swizzle::Bytes128Atom32, (3, 1)),
-    (Swizzle::Bytes128Atom32Flip8, (3, 2)),
-    (Swizzle::Bytes128Atom64, (3, 3)),
-];
+/// A swizzle's mode and atomicity (`tensormap.replace`).
+const fn codes(swizzle: Swizzle) -> (u32, u32) {
+    match swizzle {
+        Swizzle::None => (0, 0),
+        Swizzle::Bytes32 => (1, 0),
+        Swizzle::Bytes64 => (2, 0),
+        Swizzle::Bytes128 => (3, 0),
+        Swizzle::Bytes128Atom32 => (3, 1),
+        Swizzle::Bytes128Atom32Flip8 => (3, 2),
+        Swizzle::Bytes128Atom64 => (3, 3),
+    }
+}
 
 fn fixed<const N: usize, T: Copy + Default>(from: &[T]) -> [T; N] {
     std::array::from_fn(|at| from.get(at).copied().unwrap_or_default())
@@ -222,7 +224,7 @@ impl Map {
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &self.address.to_le_bytes());
         let im2col = matches!(self.window, Window::Im2col { .. });
-        let (_, (mode, atomicity)) = SWIZZLES[self.swizzle as usize];
+        let (mode, atomicity) = codes(self.swizzle);
         let kind = (self.element as u32) << ELEMENT.0
             | (self.rank as u32 - 1) << RANK.0
             | (self.interleave as u32) << INTERLEAVE.0
@@ -277,7 +279,7 @@ impl Map {
             other => return Err(format!("there is no interleave layout {other}")),
         };
         let (mode, atomicity) = (part(SWIZZLE) as u32, part(ATOMICITY) as u32);
-        let Some((swizzle, _)) = SWIZZLES.iter().find(|(_, known)| *known == (mode, atomicity)) else {
+        let Some(swizzle) = Swizzle::ALL.into_iter().find(|known| codes(*known) == (mode, atomicity)) else {
             return Err(match atomicity {
                 0 => format!("the swizzle mode {mode} is not known"),
                 _ => format!(
@@ -308,7 +310,7 @@ impl Map {
             strides: std::array::from_fn(stride),
             element_strides: std::array::from_fn(|at| bytes[ELEMENT_STRIDES + at].into()),
             interleave,
-            swizzle: *swizzle,
+            swizzle,
             fill: if part(FILL) == 1 { OutsideFill::Nan } else { OutsideFill::Zero },
             window,
         };

@@ -147,6 +147,17 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
+    /// All swizzles, in the order of `CUtensorMapSwizzle`.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Bytes32,
+        Self::Bytes64,
+        Self::Bytes128,
+        Self::Bytes128Atom32,
+        Self::Bytes128Atom32Flip8,
+        Self::Bytes128Atom64,
+    ];
+
     /// Bytes within which chunks are exchanged; `None` without swizzling.
     #[must_use]
     pub fn span(self) -> Option<u64> {

@@ -16,7 +16,7 @@ pub(crate) struct TensorStep {
 /// Some lanes of neighbouring columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorPart {
-    /// What they are to the instruction: `A`, `D`, `the scales of A`, `loaded`.
+    /// Role in the instruction: `A`, `D`, `the scales of A`, `loaded`.
     pub name: &'static str,
     /// A bit for each lane.
     pub lanes: u128,

@@ -205,7 +205,7 @@ impl CudaDevice {
     /// Loads a cubin, or PTX text for the driver to compile with its optimiser at `level`, 0 to 4 (its own choice is 4); the
     /// error is the loader's log.
     pub(crate) fn load_module(&self, compiled: &Compiled, level: u32) -> Result<ModuleHandle, String> {
-        // What it has compiled the driver keeps, so this is long for the first run alone.
+        // The driver keeps what it has compiled, so this takes long in the first run alone.
         let _bar = Progress::spinner(format!("{}: the driver compiles it for this GPU", compiled.name));
         Module::load(self.context(), compiled, level).map(Handle::Cuda)
     }
