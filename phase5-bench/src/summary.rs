@@ -445,7 +445,7 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     products.chain(convolutions).chain(LADDER.iter().map(|step| &step.source))
 }
 
-/// What a reader can do now: learn, then measure.
+/// Next steps: to learn, then to measure.
 const NEXT: &str = "\
 Next:
 cargo run -p book -- --open           read the course, edit and run its kernels in the browser

@@ -1,31 +1,26 @@
 //! `linear-relu`: y = relu(x·Wᵀ + b), fused and not, with its gradients, compared with cuBLAS and PyTorch.
 
+mod gradients;
+
 use std::time::Duration;
 
 use bench::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
 use bench::peer::{Cublas, TensorBlas};
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use bench::timing::{Bench, NO_CLOCK, Queue, Timing};
-use common::check::{Mismatch, Report};
 use common::cpu;
-use common::device::SimOptions;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{Gemm as Reference, TensorGemm};
-use phase2_conv_bn::linear::backward::{self, Backward};
 use phase2_conv_bn::linear::traffic::Traffic;
-use phase2_conv_bn::linear::written::{MaskedGradient, Written};
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, load_bias_and_clip};
-use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers::{self, CPU, about_cpu, is_quick, on_cpu};
 use crate::torch::Arithmetic::{self, F16, F32, Tf32};
 use crate::torch::{Mode, PeerRequest};
-
-/// Batch, inputs, outputs.
-type Size = [usize; 3];
+use gradients::{Gradients, Size, Version};
 
 const SIZES: [Size; 3] = [[256, 256, 512], [1024, 784, 2048], [8192, 4096, 4096]];
 /// On the simulator: one that tiles fill, and a ragged one.
@@ -126,7 +121,8 @@ impl Pass {
         match self {
             Pass::Forward(F16) => forward_bytes(size, second_pass) / 2,
             Pass::Forward(_) => forward_bytes(size, second_pass),
-            Pass::Backward(_) => backward_bytes(size, second_pass),
+            Pass::Backward(_) if second_pass => Version::Separate.bytes(size),
+            Pass::Backward(_) => Version::Fused.bytes(size),
         }
     }
 }
@@ -507,17 +503,21 @@ impl Measure<'_> {
         let mut gradients = Gradients::seeded(device, size)?;
         let (pass, on_tensor_cores) = (Pass::Backward(arithmetic), arithmetic != F32);
         let versions: &[_] = if on_tensor_cores {
-            &[versions::TENSOR_CORES_BACKWARD]
+            &[(versions::TENSOR_CORES_BACKWARD, Version::TensorCores)]
         } else {
-            &[versions::BACKWARD, versions::SEPARATE, versions::WRITTEN]
+            &[
+                (versions::BACKWARD, Version::Fused),
+                (versions::SEPARATE, Version::Separate),
+                (versions::WRITTEN, Version::Written),
+            ]
         };
         let mut rows = Vec::new();
-        for &version in versions {
+        for &(version, kind) in versions {
             progress.set_message(format!("linear-relu: {version} at {}", name(size)));
             progress.inc(1);
-            let bytes = gradient_bytes(version, size);
+            let bytes = kind.bytes(size);
             gradients.poison(&stream)?;
-            let (warm, idle) = match self.timed(&mut gradients, version)? {
+            let (warm, idle) = match self.timed(&mut gradients, kind)? {
                 Ok(timings) => timings,
                 Err(reason) => {
                     rows.push(Row { pass, ..Row::absent(version, bytes, &reason) });
@@ -529,7 +529,7 @@ impl Measure<'_> {
                 let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
                 check = if word == "ok" { check } else { word };
             }
-            let counted = device.is_sim().then(|| Gradients::traffic(version, size)).transpose()?;
+            let counted = device.is_sim().then(|| Gradients::traffic(kind, size)).transpose()?;
             let asked = counted.map(|it| it.requested as f64).ok_or_else(|| NOT_COUNTED.to_owned());
             rows.push(Row { version, pass, total: ms(&warm), idle: ms(&idle), bytes, asked, check: Ok(check) });
         }
@@ -537,7 +537,7 @@ impl Measure<'_> {
     }
 
     /// A version's times, warm and on an idle device; or why it does not take this size.
-    fn timed(&self, gradients: &mut Gradients, version: &str) -> crate::Result<Result<(Timing, Timing), String>> {
+    fn timed(&self, gradients: &mut Gradients, version: Version) -> crate::Result<Result<(Timing, Timing), String>> {
         let (device, stream) = (self.device, self.device.stream());
         let mut pass = match if_supported(gradients.load(device, version))? {
             Ok(pass) => pass,
@@ -548,125 +548,6 @@ impl Measure<'_> {
         }
         let mut launch = || pass.launch(gradients, &stream);
         Ok(Ok((self.warm.measure(&stream, &mut launch)?, self.idle.measure(&stream, &mut launch)?)))
-    }
-}
-
-/// A backward pass of random values on a device.
-struct Gradients {
-    x: Tensor,
-    w: Tensor,
-    y: Tensor,
-    dy: Tensor,
-    /// dx, dW, db.
-    results: [Tensor; 3],
-}
-
-/// A version of the backward pass, loaded, with its memory.
-enum Loaded {
-    Fused(Backward),
-    Separate(Backward),
-    Written(Box<(Written, MaskedGradient)>),
-    TensorCores(Box<(TensorBackward, Workspace)>),
-}
-
-impl Loaded {
-    fn launch(&mut self, gradients: &mut Gradients, stream: &Stream) -> common::Result<()> {
-        let (pass, gradients) = gradients.parts();
-        match self {
-            Loaded::Fused(kernels) => kernels.fused(stream, pass, gradients),
-            Loaded::Separate(kernels) => kernels.separate(stream, pass, gradients),
-            Loaded::Written(loaded) => {
-                let (kernels, masked) = &mut **loaded;
-                kernels.launch(stream, pass, masked, gradients)
-            }
-            Loaded::TensorCores(loaded) => {
-                let (kernels, space) = &mut **loaded;
-                kernels.launch(stream, pass, space, gradients)
-            }
-        }
-    }
-}
-
-impl Gradients {
-    /// Seeds of x, W, y and dy. However y was made, its signs are the mask.
-    const SEEDS: [u64; 4] = [1, 2, 5, 6];
-
-    fn host([batch, inputs, outputs]: Size) -> [Tensor; 4] {
-        let shapes = [[batch, inputs], [outputs, inputs], [batch, outputs], [batch, outputs]];
-        let mut seeds = Gradients::SEEDS.into_iter();
-        shapes.map(|shape| Tensor::random(&shape, seeds.next().unwrap_or_default()))
-    }
-
-    fn seeded(device: &Device, size: Size) -> crate::Result<Gradients> {
-        let [x, w, y, dy] = Gradients::host(size).map(|tensor| tensor.to_device(device));
-        let (x, w, y, dy) = (x?, w?, y?, dy?);
-        let [dx, dw] = [x.shape(), w.shape()].map(|shape| Tensor::empty_on(device, shape));
-        let results = [dx?, dw?, Tensor::empty_on(device, &[size[2]])?];
-        Ok(Gradients { x, w, y, dy, results })
-    }
-
-    fn parts(&mut self) -> (backward::Pass<'_>, backward::Gradients<'_>) {
-        let Gradients { x, w: weight, y, dy, results: [dx, dweight, dbias] } = self;
-        (backward::Pass { dy, y, x, weight }, backward::Gradients { dx, dweight, dbias })
-    }
-
-    fn poison(&mut self, stream: &Stream) -> crate::Result<()> {
-        for gradient in &mut self.results {
-            stream.poison(gradient.buffer_mut()?)?;
-        }
-        Ok(())
-    }
-
-    fn load(&self, device: &Device, version: &str) -> common::Result<Loaded> {
-        let ([batch, inputs], [_, outputs]) = (self.x.dims("x")?, self.y.dims("y")?);
-        Ok(match version {
-            versions::BACKWARD => Loaded::Fused(Backward::load(device)?),
-            versions::SEPARATE => Loaded::Separate(Backward::load(device)?),
-            versions::WRITTEN => {
-                let kernels = Written::load(device)?;
-                let masked = kernels.mask().place(device, [batch, outputs], false)?;
-                Loaded::Written(Box::new((kernels, masked)))
-            }
-            _ => {
-                let kernels = TensorBackward::load(device)?;
-                let space = kernels.workspace(device, [batch, inputs, outputs])?;
-                Loaded::TensorCores(Box::new((kernels, space)))
-            }
-        })
-    }
-
-    /// Each gradient against f64.
-    fn check(&self, size: Size, on_tensor_cores: bool) -> crate::Result<Vec<(&'static str, Result<Report, Mismatch>)>> {
-        let [batch, inputs, outputs] = size;
-        let [x, w, y, dy] = Gradients::host(size);
-        let masked: Vec<f32> =
-            y.as_slice()?.iter().zip(dy.as_slice()?).map(|(&y, &dy)| if y > 0.0 { dy } else { 0.0 }).collect();
-        let flipped: Vec<f32> =
-            (0..outputs).flat_map(|column| masked.iter().skip(column).step_by(outputs).copied()).collect();
-        let ones = vec![1.0; batch];
-        let product = |product: Reference<'_>, seed| {
-            if on_tensor_cores {
-                Expected::tensor_gemm(&TensorGemm::new(product, ElementType::F32, ElementType::F32), seed)
-            } else {
-                Expected::gemm(&product, seed)
-            }
-        };
-        let expected = [
-            ("dx", product(Reference::new(&masked, w.as_slice()?, batch, inputs, outputs), 7)?),
-            ("dW", product(Reference::new(&flipped, x.as_slice()?, outputs, inputs, batch), 8)?),
-            ("db", Expected::gemm(&Reference::new(&flipped, &ones, outputs, 1, batch), 9)?),
-        ];
-        let gradients = self.results.iter().zip(expected);
-        gradients.map(|(it, (name, expected))| Ok((name, expected.check(it.to_host()?.as_slice()?)))).collect()
-    }
-
-    /// Bytes that a version moves, on its own simulator.
-    fn traffic(version: &str, size: Size) -> crate::Result<Traffic> {
-        let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
-        let mut gradients = Gradients::seeded(&device, size)?;
-        gradients.load(&device, version)?.launch(&mut gradients, &device.stream())?;
-        let profiles = device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
-        Ok(Traffic::of(&profiles))
     }
 }
 
@@ -690,18 +571,6 @@ impl Row {
 fn forward_bytes([batch, inputs, outputs]: Size, second_pass: bool) -> u64 {
     let again = if second_pass { Traffic::second_pass(batch, outputs) } else { 0 };
     Traffic::ideal(batch, inputs, outputs) + again
-}
-
-fn gradient_bytes(version: &str, size: Size) -> u64 {
-    match version {
-        versions::BACKWARD => backward_bytes(size, false),
-        versions::TENSOR_CORES_BACKWARD => TensorBackward::bytes(size),
-        _ => backward_bytes(size, true),
-    }
-}
-
-fn backward_bytes([batch, inputs, outputs]: Size, separate: bool) -> u64 {
-    Traffic::gradients(batch, inputs, outputs, separate)
 }
 
 #[cfg(test)]
