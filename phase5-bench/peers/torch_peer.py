@@ -32,6 +32,7 @@ events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued b
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -46,6 +47,9 @@ def main():
     # Output of libraries must not end up in the response.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    # Loading it takes seconds, in which the first request is prepared; without it, the response says so.
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401
     for request in sys.stdin:
         for line in respond(json.loads(request)):
             print(json.dumps(line), file=out, flush=True)

@@ -201,6 +201,11 @@ impl Runner {
         &self.context.device
     }
 
+    /// Starts PyTorch, for the tables to come.
+    pub fn start_pytorch(&self) {
+        self.context.pytorch.start();
+    }
+
     /// Conditions of the device while a table was measured; `None` if it was not, or cannot be watched.
     pub fn conditions(&self, name: &str) -> Option<&Conditions> {
         self.conditions.iter().find(|(measured, _)| *measured == name).map(|(_, conditions)| conditions)

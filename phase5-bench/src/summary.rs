@@ -428,6 +428,7 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
         let (run, wrong) = runner.run_of(&COUNTED.map(|counted| counted.table))?;
         (vec![summary, counted(&run, begin.elapsed().as_secs_f64())?], run, wrong)
     } else {
+        runner.start_pytorch();
         runner.device().load_ahead(sources());
         let (run, wrong) = runner.run_of(&tables())?;
         (vec![tabulate(|_| vec![&run], true)?], run, wrong)

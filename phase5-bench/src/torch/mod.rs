@@ -117,6 +117,11 @@ pub struct PyTorch {
 }
 
 impl PyTorch {
+    /// Starts the process, which loads PyTorch while the caller goes on. What fails is said by the first request, which tries again.
+    pub fn start(&self) {
+        *self.process.borrow_mut() = python().and_then(|python| Process::start(&python)).ok();
+    }
+
     /// Measures all of `work` as `bench` says; on the simulator only what is for the CPU. It never fails: what is not there has a reason.
     pub fn measure(&self, device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
         let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
