@@ -1,6 +1,7 @@
 //! Specification and context of every table. Tables depend on this module, not on the list of the others, [`crate::registry`].
 
 use std::cell::OnceCell;
+use std::time::Duration;
 
 use bench::ladder::{LadderTable, LoadedStep, Method, Step, load_steps};
 use bench::record::Record;
@@ -151,9 +152,15 @@ impl Context {
         load_steps(ladder.iter().filter(|step| all || step.title() == shown), &self.device)
     }
 
-    /// How to time host code: as `careful` states, or once.
+    /// How to time host code: as `careful` states; for the summary, as often as a second allows; or once.
     pub fn host_bench(&self, careful: Bench) -> Bench {
-        if self.quick { Bench { warm_up: 0, repeats: 1, ..careful } } else { careful }
+        if self.quick {
+            Bench { warm_up: 0, repeats: 1, ..careful }
+        } else if self.only_summary {
+            Bench { warm_up: 0, limit: careful.limit.min(Duration::from_secs(1)), ..careful }
+        } else {
+            careful
+        }
     }
 
     /// Whether each second counts: a first look, without a GPU.

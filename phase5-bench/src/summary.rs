@@ -96,6 +96,15 @@ fn lines() -> Vec<Line> {
         stages,
         peers,
     };
+    let linear = |model, stages, peers| Line {
+        model,
+        table: linear_relu::TABLE.name,
+        about: vec![(linear_relu::SIZE, linear_relu::IN_SUMMARY.gpu.into())],
+        by: linear_relu::VERSION,
+        ms: linear_relu::TOTAL,
+        stages,
+        peers,
+    };
     let attention = |model, stages, peers| Line {
         model,
         table: attention::TABLE.name,
@@ -168,20 +177,21 @@ fn lines() -> Vec<Line> {
             stages: [Above, Of(&[tensor_cores::NAIVE]), Of(&[peers::TUNED]), Not],
             peers: &[tensor_cores::LIBRARY],
         },
-        Line {
-            model: "Linear+ReLU, f32",
-            table: linear_relu::TABLE.name,
-            about: vec![(linear_relu::SIZE, "1024×784→2048".into())],
-            by: linear_relu::VERSION,
-            ms: linear_relu::TOTAL,
-            stages: [Of(&[CPU_ROW]), Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
-            peers: &[
+        linear(
+            "Linear+ReLU, f32",
+            [Of(&[CPU_ROW]), Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
+            &[
                 linear_relu::versions::LIBRARY,
                 linear_relu::versions::LIBRARY_LT,
                 linear_relu::versions::EAGER,
                 linear_relu::versions::COMPILED,
             ],
-        },
+        ),
+        linear(
+            "Linear+ReLU, f16",
+            [Above, Above, Not, Of(&[linear_relu::versions::HALF])],
+            &[linear_relu::versions::HALF_LT, linear_relu::versions::HALF_EAGER, linear_relu::versions::HALF_COMPILED],
+        ),
         attention(
             "attention, f32",
             [Of(&[CPU_ROW]), Of(&[attention::NAIVE]), Not, Of(&["1 online", "7 parts"])],
@@ -440,10 +450,11 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
 }
 
 /// The largest kernel files that the lines run on a GPU: compiled one after the other, they would take most of the screen's time.
+/// Attention's come first, since one of them takes longest.
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let products = gemm_f32::Tuned::sources().chain(gemm_f16::Tuned::sources());
     let convolutions = conv_f32::Tuned::sources().chain(conv_f16::Tuned::sources());
-    products.chain(convolutions).chain(LADDER.iter().map(|step| &step.source))
+    LADDER.iter().map(|step| &step.source).chain(products).chain(convolutions)
 }
 
 /// Next steps: to learn, then to measure.

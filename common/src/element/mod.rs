@@ -7,9 +7,10 @@ mod f8;
 use std::fmt;
 
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 pub use f8::F8E4M3;
+
+use crate::parallel;
 
 /// A type of values: at run time an [`ElementType`].
 pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq {
@@ -175,7 +176,7 @@ impl HostValues {
         // The threads' code is built for each result, not for each pair.
         fn in_parts<U: Element>(len: usize, convert: &(dyn Fn(usize, &mut [U]) + Sync)) -> HostValues {
             let mut converted = vec![U::zeroed(); len];
-            converted.par_chunks_mut(PART).enumerate().for_each(|(part, to)| convert(part * PART, to));
+            parallel::change_chunks(&mut converted, PART, &|part, to| convert(part * PART, to));
             U::wrap(converted)
         }
         fn convert<T: Element, U: Element>(values: &[T]) -> HostValues {
@@ -192,9 +193,13 @@ impl HostValues {
     /// Each matrix \[rows, columns\] transposed.
     pub(crate) fn transpose_each(&self, rows: usize, columns: usize) -> HostValues {
         fn transpose<T: Element>(values: &[T], rows: usize, columns: usize) -> HostValues {
-            let matrices = values.chunks_exact((rows * columns).max(1));
-            let column = |matrix: &[T], i: usize| matrix.iter().skip(i).step_by(columns).copied().collect::<Vec<T>>();
-            T::wrap(matrices.flat_map(|matrix| (0..columns).flat_map(move |i| column(matrix, i))).collect())
+            let mut transposed = vec![T::zeroed(); values.len()];
+            parallel::change_chunks(&mut transposed, rows, &|column, to| {
+                let matrix = &values[column / columns * rows * columns..];
+                let from = matrix[column % columns..].iter().step_by(columns);
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            });
+            T::wrap(transposed)
         }
         with_values!(self, values => transpose(values, rows, columns))
     }

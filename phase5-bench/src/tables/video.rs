@@ -274,7 +274,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             version(versions::UNFUSED_GRAPH, CLOSE, held, measure(device, &bench, at, &x, true)?);
         }
         drop(network);
-        for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(versions::FUSED) {
+        let is_shown = |arithmetic| !context.only_summary || arithmetic != Arithmetic::Tf32;
+        for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(versions::FUSED).filter(|(of, _)| is_shown(*of)) {
             step(format!("{name}, {by}"));
             let plan = plan(device, config, &parameters, arithmetic, x.shape())?;
             let at = WithInputs { plan: &plan, inputs: vec![times.to_device(device)?] };
