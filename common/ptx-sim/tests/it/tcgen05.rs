@@ -522,6 +522,17 @@ fn pairs_of_blocks_copy_what_each_has_fetched() {
     assert!(notes.contains("of the cluster's block 1"), "{}", drawn(&faults));
 }
 
+#[test]
+fn a_commit_tells_another_block_what_its_thread_had_done() {
+    let run = Run { cluster: Some(2), strict: false, ..RUN };
+    let found = launch("told_by_a_commit", &run, &[Param::Out(1)]);
+    assert_eq!(found.unwrap_or_else(|faults| panic!("{}", drawn(&faults))), [42]);
+    let faults =
+        launch("not_told_by_a_commit", &run, &[Param::Out(1)]).expect_err("the second block waits for nothing");
+    let is_race = |fault: &Fault| fault.kind == FaultKind::SharedRace && line(fault).contains("not_told_by_a_commit");
+    assert!(faults.iter().all(is_race), "{}", drawn(&faults));
+}
+
 /// The faults of a kernel that is launched with the integers `more`.
 fn faults(kernel: &str, run: &Run, more: &[u32]) -> Vec<Fault> {
     let ((a, _), (b, _)) = (halves(1, 128 * 16), halves(2, 64 * 16));

@@ -14,6 +14,7 @@ use crate::exec::state::address::addresses;
 use crate::exec::state::asynchrony::Asynchrony;
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::{self, Owner};
+use crate::exec::state::handover::Handover;
 use crate::exec::state::launch::Launch;
 use crate::exec::state::problem::Problem;
 use crate::exec::state::products::ranges;
@@ -585,10 +586,13 @@ fn arrive<M: Monitor>(
     ranks: &[u32],
 ) -> Checked<()> {
     for rank in ranks {
-        let Some(target) = cluster::member(block, *rank) else { continue };
         if let Some(sanitiser) = monitor.sanitiser() {
-            sanitiser.tmem_arrives(launch, target, by, at);
+            let owner = launch.block_of_cluster(block.cluster, *rank);
+            if let Some(asked) = cluster::member(block, launch.rank(by.block.at)) {
+                sanitiser.tmem_arrives(launch, asked, by, Handover::Shared(owner, at));
+            }
         }
+        let Some(target) = cluster::member(block, *rank) else { continue };
         if let Err(message) = mbarrier::arrive(target, at, 1, false, false) {
             let Issuer { block, warp, lane, pc, .. } = by;
             let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the arrival");
