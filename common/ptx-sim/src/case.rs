@@ -87,6 +87,10 @@ struct TensorMap {
     #[serde(default)]
     swizzle: u32,
     #[serde(default)]
+    atom: u32,
+    #[serde(default)]
+    flip: bool,
+    #[serde(default)]
     interleave: u32,
     #[serde(default)]
     nan: bool,
@@ -369,6 +373,8 @@ impl TensorMap {
             channels: self.channels,
             pixels: self.pixels,
             swizzle: self.swizzle,
+            atom: self.atom,
+            flip: self.flip,
             interleave: self.interleave,
             nan: self.nan,
         };
