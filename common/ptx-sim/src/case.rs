@@ -212,6 +212,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             grid: extents(&launch.grid).map_err(invalid)?,
             block: extents(&launch.block).map_err(invalid)?,
             cluster: if launch.cluster.is_empty() { None } else { Some(extents(&launch.cluster).map_err(invalid)?) },
+            non_portable_cluster: !launch.cluster.is_empty(),
             shared_bytes: launch.shared,
             budget: Some(options.budget),
             time_limit: bounds.time(),

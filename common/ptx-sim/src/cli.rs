@@ -126,7 +126,7 @@ pub(crate) struct Launch {
     /// Threads of a block along x, y and z
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", allow_negative_numbers = true, value_parser = extents)]
     pub block: [u32; 3],
-    /// Blocks of a cluster along x, y and z, for a kernel that does not say itself
+    /// Blocks of a cluster along x, y and z, for a kernel that does not say itself: up to 8, or 16 where the GPU has room
     #[arg(long, value_name = "X[,Y[,Z]]", allow_negative_numbers = true, value_parser = extents)]
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory per block
@@ -271,7 +271,7 @@ The file, whose paths are relative to it:
   kernel = \"scale\"             # not needed if the PTX has only one
   grid = [4]                   # x, y, z; 1 where not given
   block = [256]
-  cluster = [1]                # blocks of a cluster along x, y and z; left out: as the kernel says
+  cluster = [1]                # blocks of a cluster along x, y and z, up to 16; left out: as the kernel says
   shared = 0                   # bytes of dynamic shared memory
   args = [\"ptr:x\", \"ptr:y+16\", \"f32:0.5\"]   # as in `ptx-sim run`, without in, inout and out
 
