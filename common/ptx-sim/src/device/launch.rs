@@ -207,9 +207,6 @@ pub enum LaunchError {
 const MAX_CLUSTER: u64 = 8;
 const MAX_NON_PORTABLE_CLUSTER: u64 = 16;
 
-/// Multiprocessors that a cooperative launch may fill.
-const MULTIPROCESSORS: u64 = 132;
-
 /// Workspace that the driver gives a cooperative launch: a word with its size and the barrier of the grid, whose
 /// address is in `%envreg1` and `%envreg2`.
 struct Workspace<'d> {
@@ -357,6 +354,7 @@ impl Kernel {
             account: Account::new(device.memory.ledger(), config.time_limit),
             loose: exec::LooseJoins::default(),
             fresh: exec::Fresh::default(),
+            columns: Mutex::default(),
             launches: &device.launches,
         };
         let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
@@ -500,7 +498,7 @@ impl Kernel {
     fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> u64 {
         let a_processor =
             Limits::of("sm_90").map_or(1, |limits| Occupancy::of(&limits, threads, shared_bytes, None).blocks);
-        u64::from(a_processor) * MULTIPROCESSORS
+        u64::from(a_processor) * exec::MULTIPROCESSORS
     }
 
     /// The parameters as one block of memory.

@@ -626,3 +626,18 @@ __device__ __forceinline__ void change_what_was_written(u32 *out, bool waits) {
 
 extern "C" __global__ void told_by_a_commit(u32 *out) { change_what_was_written(out, true); }
 extern "C" __global__ void not_told_by_a_commit(u32 *out) { change_what_was_written(out, false); }
+
+// Blocks that all hold columns of tensor memory when they meet, unless they free them first; out = the first column of each.
+extern "C" __global__ void meet_with_columns(u32 *count, u32 *out, u32 columns, int frees_first) {
+    u32 d = allocate(columns);
+    number_cells(d, 1);
+    if (frees_first) release(d, columns);
+    if (threadIdx.x == 0) {
+        out[blockIdx.x] = d;
+        __threadfence();
+        atomicAdd(count, 1);
+        while (*(volatile u32 *)count != gridDim.x) {}
+    }
+    __syncthreads();
+    if (!frees_first) release(d, columns);
+}
