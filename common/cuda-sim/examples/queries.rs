@@ -124,6 +124,11 @@ fn modules(driver: &Driver, file: &std::path::Path) -> Result<(), String> {
     }
     call!(driver, "cuFuncGetAttribute", &raw mut width, 11, functions[0])?;
     println!("clusters of {size} at most, {clusters:?} of 4, {width} along x");
+    let mut allowed: c_int = 0;
+    call!(driver, "cuFuncSetAttribute", functions[1], 14, 1)?;
+    call!(driver, "cuFuncGetAttribute", &raw mut allowed, 14, functions[1])?;
+    call!(driver, "cuOccupancyMaxPotentialClusterSize", &raw mut size, functions[1], &raw const config)?;
+    println!("clusters of {size} if that is allowed: {allowed}");
     call!(driver, "cuModuleUnload", module)?;
     call!(driver, "cuLibraryUnload", library)
 }

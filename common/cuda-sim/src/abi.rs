@@ -308,6 +308,7 @@ pub(crate) mod function_attribute {
     pub(crate) const PREFERRED_CARVEOUT: i32 = 9;
     pub(crate) const REQUIRED_CLUSTER_WIDTH: i32 = 11;
     pub(crate) const REQUIRED_CLUSTER_DEPTH: i32 = 13;
+    pub(crate) const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: i32 = 14;
     /// Attributes that `cuda.h` of CUDA 13 names end before.
     pub(crate) const END: i32 = 16;
 }

@@ -143,6 +143,8 @@ pub(crate) struct Function {
     /// Maximum dynamic shared memory of a launch, if the program asked for more than 48 KiB.
     pub(crate) dynamic_shared: AtomicI32,
     pub(crate) carveout: AtomicI32,
+    /// Whether a cluster may have 16 blocks instead of 8.
+    pub(crate) non_portable_cluster: AtomicBool,
     /// Launch that `cuLaunchGrid` makes.
     pub(crate) next: Mutex<Next>,
 }

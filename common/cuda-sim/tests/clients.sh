@@ -200,11 +200,10 @@ kittens() {
     said 'ThunderKittens 0b55588, educational_b200'
 }
 
-# CUTLASS' tutorials for Blackwell, in clusters of 8 blocks instead of 16, and two of its examples.
+# CUTLASS' tutorials for Blackwell, and two of its examples.
 cutlass() {
     local source=$folder/cutlass/source name right=0 wrong=() found=()
     source_of cutlass NVIDIA/cutlass 7107b05
-    sed -i 's/cluster_shape = make_shape(Int<4>{}, Int<4>{}/cluster_shape = make_shape(Int<4>{}, Int<2>{}/' "$source"/examples/cute/tutorial/blackwell/*.cu
     local options=(-std=c++17 -O2 -I "$source/include" -I "$source/tools/util/include" -I "$source/examples/common")
     for name in 01_mma 02_mma_tma 03_mma_tma_multicast 04_mma_tma_2sm 05_mma_tma_epi; do
         for_blackwell "${options[@]}" -o "$folder/cutlass/$name" "$source/examples/cute/tutorial/blackwell/${name}_sm100.cu" || true

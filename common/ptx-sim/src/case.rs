@@ -87,6 +87,10 @@ struct TensorMap {
     #[serde(default)]
     swizzle: u32,
     #[serde(default)]
+    atom: u32,
+    #[serde(default)]
+    flip: bool,
+    #[serde(default)]
     interleave: u32,
     #[serde(default)]
     nan: bool,
@@ -208,6 +212,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             grid: extents(&launch.grid).map_err(invalid)?,
             block: extents(&launch.block).map_err(invalid)?,
             cluster: if launch.cluster.is_empty() { None } else { Some(extents(&launch.cluster).map_err(invalid)?) },
+            non_portable_cluster: !launch.cluster.is_empty(),
             shared_bytes: launch.shared,
             budget: Some(options.budget),
             time_limit: bounds.time(),
@@ -369,6 +374,8 @@ impl TensorMap {
             channels: self.channels,
             pixels: self.pixels,
             swizzle: self.swizzle,
+            atom: self.atom,
+            flip: self.flip,
             interleave: self.interleave,
             nan: self.nan,
         };

@@ -57,8 +57,8 @@ Kernel arguments, one for each parameter, in order:
   tmap:BUFFER/TYPE/EXTENTS/OPTION…                             tmap:x/f16/64x100/box=64x16/swizzle=128
                       a tensor map (CUtensorMap) of a buffer; EXTENTS fastest dimension first; TYPE also f32_ftz, tf32, tf32_ftz; an OPTION
                       is box=SIZES, strides=BYTES (of all dimensions but the first; without, no gaps), steps=ELEMENT STRIDES,
-                      swizzle=32, 64 or 128, interleave=16 or 32, nan (outside; else zeros); for im2col instead of box: lower=CORNER,
-                      upper=CORNER, channels=N and pixels=N
+                      swizzle=32, 64 or 128, atom=32 or 64 (bytes, of a swizzle of 128; else 16), flip (with atom=32), interleave=16 or 32,
+                      nan (outside; else zeros); for im2col instead of box: lower=CORNER, upper=CORNER, channels=N and pixels=N
 A texture or a surface is passed as its handle, which ptr:NAME is too if it has a name. A buffer becomes device memory, and the kernel gets its 64-bit address. NAME is also that of a __device__ or __constant__ variable.
 
 TYPE   u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64, or b8 b16 b32 b64 for bits (printed as hexadecimal)
@@ -126,7 +126,7 @@ pub(crate) struct Launch {
     /// Threads of a block along x, y and z
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", allow_negative_numbers = true, value_parser = extents)]
     pub block: [u32; 3],
-    /// Blocks of a cluster along x, y and z, for a kernel that does not say itself
+    /// Blocks of a cluster along x, y and z, for a kernel that does not say itself: up to 8, or 16 where the GPU has room
     #[arg(long, value_name = "X[,Y[,Z]]", allow_negative_numbers = true, value_parser = extents)]
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory per block
@@ -263,7 +263,7 @@ The file, whose paths are relative to it:
   type = \"f16\"                 # or f32_ftz, tf32, …
   extents = [64, 100]          # fastest dimension first
   box = [64, 16]               # or lower = [-1, -1], upper = [-1, -1], channels = 16, pixels = 32, for im2col
-  swizzle = 128                # also strides = BYTES, steps = ELEMENT STRIDES, interleave = 16 or 32, nan = true
+  swizzle = 128                # also atom = 32 or 64, flip = true, strides = BYTES, steps = ELEMENT STRIDES, interleave = 16 or 32, nan = true
 
   [surface.canvas]             # as a texture, without sampling; may be printed, compared and saved as a buffer
 
@@ -271,7 +271,7 @@ The file, whose paths are relative to it:
   kernel = \"scale\"             # not needed if the PTX has only one
   grid = [4]                   # x, y, z; 1 where not given
   block = [256]
-  cluster = [1]                # blocks of a cluster along x, y and z; left out: as the kernel says
+  cluster = [1]                # blocks of a cluster along x, y and z, up to 16; left out: as the kernel says
   shared = 0                   # bytes of dynamic shared memory
   args = [\"ptr:x\", \"ptr:y+16\", \"f32:0.5\"]   # as in `ptx-sim run`, without in, inout and out
 

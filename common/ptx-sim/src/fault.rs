@@ -362,6 +362,10 @@ impl Fault {
                 "wait for a copy before its bytes are used: the thread that asked for a `cp.async` by `cp.async.wait_group`, and a \
                  `__syncthreads()` after that shows it to the others; for a bulk copy each thread that uses the bytes, at its mbarrier"
             }
+            _ if self.kind == FaultKind::Deadlock && self.instruction.starts_with("tcgen05.alloc") => {
+                "an SM has 512 columns for all of its blocks: a block that others wait for frees its own first, or all take so few that \
+                 there is room for each block of the SM"
+            }
             _ if self.kind == FaultKind::Deadlock && self.message.starts_with(MEMORY_WAIT) => {
                 "who was to write the value: a thread that has exited, that waits itself, or that missed its turn? Lanes and warps \
                  that wait for each other must not stand between the others and a barrier; blocks that do need a cooperative \

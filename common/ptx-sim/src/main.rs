@@ -267,6 +267,7 @@ fn launch(options: &Launch, config: DeviceConfig, bounds: Bounds, observe: &Obse
         grid: options.grid,
         block: options.block,
         cluster: options.cluster,
+        non_portable_cluster: options.cluster.is_some(),
         shared_bytes: options.shared,
         budget: Some(options.budget),
         time_limit: bounds.time(),

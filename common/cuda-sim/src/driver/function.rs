@@ -29,6 +29,7 @@ pub(crate) fn attribute_of(function: &Function, id: c_int) -> Outcome<c_int> {
             function.dynamic_shared.load(Ordering::Relaxed).max(SHARED_WITHOUT_ASKING - info.static_shared as i32)
         }
         attribute::PREFERRED_CARVEOUT => function.carveout.load(Ordering::Relaxed),
+        attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => function.non_portable_cluster.load(Ordering::Relaxed).into(),
         attribute::REQUIRED_CLUSTER_WIDTH..=attribute::REQUIRED_CLUSTER_DEPTH => {
             let axis = (id - attribute::REQUIRED_CLUSTER_WIDTH) as usize;
             function.kernel.cluster().map_or(0, |cluster| cluster[axis] as c_int)
@@ -54,6 +55,9 @@ fn set_attribute(function: &Function, id: c_int, value: c_int) -> Outcome {
             function.dynamic_shared.store(value, Ordering::Relaxed);
         }
         attribute::PREFERRED_CARVEOUT => function.carveout.store(value, Ordering::Relaxed),
+        attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
+            function.non_portable_cluster.store(value != 0, Ordering::Relaxed);
+        }
         _ if (0..attribute::END).contains(&id) => {}
         _ => return Err(Code::INVALID_VALUE),
     }

@@ -80,7 +80,8 @@ impl Launch {
             ));
             return Err(Code::INVALID_VALUE);
         }
-        let config = LaunchConfig { grid, block, shared_bytes, ..LaunchConfig::default() };
+        let non_portable_cluster = function.non_portable_cluster.load(Ordering::Relaxed);
+        let config = LaunchConfig { grid, block, shared_bytes, non_portable_cluster, ..LaunchConfig::default() };
         Ok(Self { function, config })
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use ptx_sim::KernelInfo;
 
@@ -139,6 +139,7 @@ pub(crate) fn function(module: Handle, name: &str) -> Outcome<Handle> {
         module,
         max_registers: found.max_registers,
         dynamic_shared: AtomicI32::new(0),
+        non_portable_cluster: AtomicBool::new(false),
         carveout: AtomicI32::new(-1),
         next: Mutex::default(),
     };

@@ -1,6 +1,7 @@
 //! Occupancy: how many blocks of a kernel an SM holds, and how many clusters the device.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
 
 use ptx_sim::Occupancy;
 
@@ -11,8 +12,10 @@ use crate::api::{exported, put, slice};
 use crate::state::{MULTIPROCESSORS, state};
 use crate::work::Function;
 
-/// The largest cluster that every GPU supports.
-const PORTABLE_CLUSTER: c_int = 8;
+/// Blocks of the largest cluster that a kernel may be launched with.
+fn largest_cluster(function: &Function) -> c_int {
+    if function.non_portable_cluster.load(Ordering::Relaxed) { 16 } else { 8 }
+}
 
 pub(crate) fn blocks_per_multiprocessor(function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<c_int> {
     let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Code::INVALID_VALUE)?;
@@ -52,9 +55,10 @@ fn clusters(function: Handle, config: &LaunchConfig) -> Outcome<c_int> {
     let attributes = unsafe { slice(config.attributes, config.count as usize)? };
     let mut launch = ptx_sim::LaunchConfig::default();
     apply(attributes, &mut launch);
-    let cluster = known(function)?.kernel.cluster().or(launch.cluster).unwrap_or([1; 3]);
+    let known = known(function)?;
+    let cluster = known.kernel.cluster().or(launch.cluster).unwrap_or([1; 3]);
     let size = cluster.iter().fold(1, |size: u32, extent| size.saturating_mul(*extent));
-    if !(1..=PORTABLE_CLUSTER as u32).contains(&size) {
+    if !(1..=largest_cluster(&known) as u32).contains(&size) {
         return Err(Code::INVALID_CLUSTER_SIZE);
     }
     let blocks = blocks_per_multiprocessor(function, threads as c_int, config.shared_bytes as usize)?;
@@ -72,9 +76,8 @@ exported! {
     }
 
     fn cuOccupancyMaxPotentialClusterSize(blocks: *mut c_int, function: Handle, _config: *const LaunchConfig) {
-        known(function)?;
         // SAFETY: a place of the caller's.
-        unsafe { put(blocks, PORTABLE_CLUSTER) }
+        unsafe { put(blocks, largest_cluster(&*known(function)?)) }
     }
 
     // An SM's blocks may be of several clusters, and a cluster's on any SMs.

@@ -176,7 +176,7 @@ runtime! {
             cluster_must_be_set: 0,
             cluster: function.kernel.cluster().unwrap_or([0; 3]).map(|extent| extent as c_int),
             cluster_policy: 0,
-            non_portable_cluster: 0,
+            non_portable_cluster: of(attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED)?,
             reserved: [0; 16],
         };
         // SAFETY: a place of the caller's.

@@ -140,6 +140,7 @@ managed 4 bytes; cuLibraryGetManaged failed with 500
 linked with 20 registers
 shared memory left [231448, 114712, 0]
 clusters of 8 at most, [66, 66] of 4, 4 along x
+clusters of 16 if that is allowed: 1
 pointer 2 0 true 1000 0
 pointer 0 0 false 0 -2
 synchronous [0, 1]; cuPointerSetAttribute failed with 1

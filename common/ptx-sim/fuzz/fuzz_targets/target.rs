@@ -78,6 +78,7 @@ pub(super) fn exercise(source: &str) -> bool {
         budget: Some(u64::from(random.pick(&[1u32, 100, 20_000, 20_000]))),
         time_limit: random.pick(&[None, Some(Duration::from_millis(1)), Some(Duration::from_secs(2))]),
         cluster: random.pick(&[None, None, Some([1, 1, 1]), Some([2, 1, 1]), Some([1, 2, 3]), Some([2, 2, 2])]),
+        non_portable_cluster: true,
         cooperative: random.below(4) == 0,
         asynchrony: random.pick(&[Asynchrony::Late, Asynchrony::Early, Asynchrony::Seeded(1)]),
     };

@@ -38,7 +38,9 @@ pub(super) fn map(text: &str, address: impl Fn(&str) -> Result<Address, String>)
             Some(("channels", count)) => parts.channels = Some(number(count)?),
             Some(("pixels", count)) => parts.pixels = Some(number(count)?),
             Some(("swizzle", bytes)) => parts.swizzle = number(bytes)?,
+            Some(("atom", bytes)) => parts.atom = number(bytes)?,
             Some(("interleave", bytes)) => parts.interleave = number(bytes)?,
+            None if *option == "flip" => parts.flip = true,
             None if *option == "nan" => parts.nan = true,
             _ => return Err(format!("`{option}`: {FORM}")),
         }
@@ -58,6 +60,9 @@ pub(crate) struct Parts {
     pub pixels: Option<u32>,
     /// Bytes; 0 is none.
     pub swizzle: u32,
+    /// Bytes of an atom of the swizzle, if not 16, and whether the halves of each 16 bytes are exchanged in every other line.
+    pub atom: u32,
+    pub flip: bool,
     pub interleave: u32,
     pub nan: bool,
 }
@@ -80,12 +85,18 @@ impl Parts {
             strides: self.strides.unwrap_or(dense.strides),
             element_strides: self.element_strides.unwrap_or(dense.element_strides),
             window,
-            swizzle: match self.swizzle {
-                0 => Swizzle::None,
-                32 => Swizzle::Bytes32,
-                64 => Swizzle::Bytes64,
-                128 => Swizzle::Bytes128,
-                other => return Err(format!("a swizzle is of 32, 64 or 128 bytes, not {other}")),
+            swizzle: match (self.swizzle, self.atom, self.flip) {
+                (0, 0, false) => Swizzle::None,
+                (32, 0, false) => Swizzle::Bytes32,
+                (64, 0, false) => Swizzle::Bytes64,
+                (128, 0, false) => Swizzle::Bytes128,
+                (128, 32, false) => Swizzle::Bytes128Atom32,
+                (128, 32, true) => Swizzle::Bytes128Atom32Flip8,
+                (128, 64, false) => Swizzle::Bytes128Atom64,
+                (0 | 32 | 64 | 128, ..) => {
+                    return Err("a swizzle of 128 bytes may have atoms of 32 bytes, flipped or not, or of 64".into());
+                }
+                (other, ..) => return Err(format!("a swizzle is of 32, 64 or 128 bytes, not {other}")),
             },
             interleave: match self.interleave {
                 0 => Interleave::None,
@@ -124,6 +135,14 @@ mod tests {
         let found = read("x/f16/64x100/box=64x16/swizzle=128").expect("a map").at(512);
         let expected = TensorMapDescriptor::tiled(TensorElement::F16, DevicePtr(512), &[64, 100], &[64, 16]);
         assert_eq!(found, TensorMapDescriptor { swizzle: Swizzle::Bytes128, ..expected });
+        for (atom, swizzle) in [
+            ("atom=32", Swizzle::Bytes128Atom32),
+            ("atom=32/flip", Swizzle::Bytes128Atom32Flip8),
+            ("atom=64", Swizzle::Bytes128Atom64),
+        ] {
+            let found = read(&format!("x/f16/64x100/box=64x16/swizzle=128/{atom}")).expect(atom).at(0);
+            assert_eq!(found.swizzle, swizzle);
+        }
         let found = read("x/f32/30x9/strides=128/box=4x9/steps=1x2/nan").expect("a map").at(0);
         assert_eq!((found.strides, found.element_strides, found.fill), (vec![128], vec![1, 2], OutsideFill::Nan));
         let found = read("x/bf16/16x9x8x3/lower=-1x-1/upper=-1x-1/channels=16/pixels=32").expect("a map").at(0);
@@ -137,6 +156,8 @@ mod tests {
             ("x/f16/64x/box=8", "`` is not a number"),
             ("x/f16/64/box=-8", "`-8` is not a number"),
             ("x/f16/64/box=8/swizzle=48", "32, 64 or 128"),
+            ("x/f16/64/box=8/swizzle=64/atom=32", "atoms of 32 bytes"),
+            ("x/f16/64/box=8/swizzle=128/atom=64/flip", "atoms of 32 bytes"),
             ("x/f16/64/box=8/interleave=8", "16 or 32"),
             ("x/f16/64/box=4", "not a multiple of 16"),
             ("x/f16/60x4/box=8x4", "the stride of dimension 1 is 120 bytes"),

@@ -38,6 +38,9 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Blocks of a cluster along x, y, z, for a kernel without `__cluster_dims__`.
     pub cluster: Option<[u32; 3]>,
+    /// Whether a cluster may have more blocks than every GPU supports, up to 16 instead of 8
+    /// (`cudaFuncAttributeNonPortableClusterSizeAllowed`).
+    pub non_portable_cluster: bool,
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
     /// Maximum warp instructions, all blocks together, or work that costs as much: the beginning of a block, `printf`,
@@ -61,6 +64,7 @@ impl Default for LaunchConfig {
             grid: [1; 3],
             block: [1; 3],
             cluster: None,
+            non_portable_cluster: false,
             shared_bytes: 0,
             budget: None,
             time_limit: None,
@@ -199,11 +203,9 @@ pub enum LaunchError {
     Findings(Vec<Fault>),
 }
 
-/// Maximum number of blocks of a cluster: the size that every GPU supports.
+/// Maximum number of blocks of a cluster: the size that every GPU supports, and that of large GPUs.
 const MAX_CLUSTER: u64 = 8;
-
-/// Multiprocessors that a cooperative launch may fill.
-const MULTIPROCESSORS: u64 = 132;
+const MAX_NON_PORTABLE_CLUSTER: u64 = 16;
 
 /// Workspace that the driver gives a cooperative launch: a word with its size and the barrier of the grid, whose
 /// address is in `%envreg1` and `%envreg2`.
@@ -352,6 +354,7 @@ impl Kernel {
             account: Account::new(device.memory.ledger(), config.time_limit),
             loose: exec::LooseJoins::default(),
             fresh: exec::Fresh::default(),
+            columns: Mutex::default(),
             launches: &device.launches,
         };
         let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
@@ -439,8 +442,14 @@ impl Kernel {
                 return fail(format!("clusters of {other:?} blocks, where the kernel requires {own:?}"));
             }
             let blocks = cluster.iter().fold(1, |blocks: u64, extent| blocks.saturating_mul(u64::from(*extent)));
-            if blocks == 0 || blocks > MAX_CLUSTER {
-                return fail(format!("clusters of {cluster:?} blocks, where 1 to {MAX_CLUSTER} blocks are possible"));
+            let most = if config.non_portable_cluster { MAX_NON_PORTABLE_CLUSTER } else { MAX_CLUSTER };
+            if blocks == 0 || blocks > most {
+                let more = if config.non_portable_cluster || blocks > MAX_NON_PORTABLE_CLUSTER {
+                    String::new()
+                } else {
+                    format!(", or {MAX_NON_PORTABLE_CLUSTER} if the launch allows sizes that not every GPU supports")
+                };
+                return fail(format!("clusters of {cluster:?} blocks, where 1 to {most} blocks are possible{more}"));
             }
             for ((axis, extent), blocks) in axes.iter().zip(config.grid).zip(cluster) {
                 if extent % blocks != 0 {
@@ -489,7 +498,7 @@ impl Kernel {
     fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> u64 {
         let a_processor =
             Limits::of("sm_90").map_or(1, |limits| Occupancy::of(&limits, threads, shared_bytes, None).blocks);
-        u64::from(a_processor) * MULTIPROCESSORS
+        u64::from(a_processor) * exec::MULTIPROCESSORS
     }
 
     /// The parameters as one block of memory.

@@ -17,5 +17,5 @@ pub(crate) mod watch;
 pub(crate) use run::schedule::run;
 pub use state::asynchrony::Asynchrony;
 pub use state::launch::EarlierWork;
-pub(crate) use state::launch::{Counts, Fresh, Launch, LaunchHeap, Launches, LooseJoins, Member};
+pub(crate) use state::launch::{Counts, Fresh, Launch, LaunchHeap, Launches, LooseJoins, MULTIPROCESSORS, Member};
 pub use watch::touched::TouchedMemory;

@@ -182,7 +182,7 @@ impl Scaled {
             | (rows as u32 >> 7) << 27
             | (self.first[0] as u32) << 29;
         let unpacked = if self.a == PACKED { 0 } else { [0, 0, 0, 0, 2, 0, 1, 0, 0][self.a.bits()] };
-        let run = Run { cluster: self.pair.then_some(2), strict: false, sanitize, asynchrony };
+        let run = Run { cluster: self.pair.then_some(2), strict: false, sanitize, asynchrony, ..RUN };
         let operands = [In(&a), In(&b), Out(rows * columns), In(&scales_a), In(&scales_b), Int(self.kind)];
         let last = [Int(descriptor), Int(columns as u32)];
         let found = if self.pair {

@@ -55,6 +55,11 @@ fn clusters(grid: u32, blocks: u32) -> LaunchConfig {
     }
 }
 
+/// Clusters that not every GPU has room for.
+fn large_clusters(grid: u32, blocks: u32) -> LaunchConfig {
+    LaunchConfig { non_portable_cluster: true, ..clusters(grid, blocks) }
+}
+
 fn distinct(count: u32) -> Vec<u32> {
     (0..count).map(|at| (at as f32 + 0.5).to_bits()).collect()
 }
@@ -62,7 +67,7 @@ fn distinct(count: u32) -> Vec<u32> {
 /// Launches a kernel that takes floats and returns as many.
 fn floats(kernel: &str, grid: u32, blocks: u32, sanitize: bool) -> Run {
     let count = grid * THREADS;
-    launch(kernel, &clusters(grid, blocks), &[&distinct(count)], count as usize, &[], sanitize)
+    launch(kernel, &large_clusters(grid, blocks), &[&distinct(count)], count as usize, &[], sanitize)
 }
 
 #[track_caller]
@@ -77,7 +82,7 @@ fn finds(kernel: &str, run: Run, kind: FaultKind, text: &str) -> Fault {
 
 #[test]
 fn blocks_read_from_each_other() {
-    for (grid, blocks) in [(2, 2), (6, 3), (8, 8), (3, 1)] {
+    for (grid, blocks) in [(2, 2), (6, 3), (8, 8), (3, 1), (32, 16)] {
         for sanitize in [false, true] {
             let neighbour = |block: u32| block / blocks * blocks + (block % blocks + 1) % blocks;
             let value = |at: u32| neighbour(at / THREADS) * THREADS + at % THREADS;
@@ -203,7 +208,8 @@ fn shapes_that_do_not_fit_are_refused() {
     let kernel = module.kernel("arrives_twice").unwrap();
     for (config, message) in [
         (clusters(3, 2), "3 blocks along x, which is not a multiple of the cluster's 2"),
-        (clusters(16, 16), "where 1 to 8 blocks are possible"),
+        (clusters(16, 16), "where 1 to 8 blocks are possible, or 16 if the launch allows"),
+        (large_clusters(17, 17), "where 1 to 16 blocks are possible"),
         (LaunchConfig { cluster: Some([0, 1, 1]), ..clusters(2, 1) }, "where 1 to 8 blocks are possible"),
         (LaunchConfig { cluster: Some([u32::MAX; 3]), ..clusters(2, 1) }, "where 1 to 8 blocks are possible"),
     ] {

@@ -522,6 +522,43 @@ fn pairs_of_blocks_copy_what_each_has_fetched() {
     assert!(notes.contains("of the cluster's block 1"), "{}", drawn(&faults));
 }
 
+#[test]
+fn a_commit_tells_another_block_what_its_thread_had_done() {
+    let run = Run { cluster: Some(2), strict: false, ..RUN };
+    let found = launch("told_by_a_commit", &run, &[Param::Out(1)]);
+    assert_eq!(found.unwrap_or_else(|faults| panic!("{}", drawn(&faults))), [42]);
+    let faults =
+        launch("not_told_by_a_commit", &run, &[Param::Out(1)]).expect_err("the second block waits for nothing");
+    let is_race = |fault: &Fault| fault.kind == FaultKind::SharedRace && line(fault).contains("not_told_by_a_commit");
+    assert!(faults.iter().all(is_race), "{}", drawn(&faults));
+}
+
+/// One block more than there are SMs: the first SM has two.
+#[test]
+fn blocks_of_an_sm_share_its_columns() {
+    let run = Run { blocks: Some(133), strict: false, ..RUN };
+    let launch = |columns, frees_first: bool| {
+        let params = [Param::In(&[0; 4]), Param::Out(133), Param::Int(columns), Param::Int(frees_first.into())];
+        launch("meet_with_columns", &run, &params)
+    };
+    for (columns, frees_first, last) in [(256, false, 256), (512, true, 0)] {
+        let found = launch(columns, frees_first).unwrap_or_else(|faults| panic!("{}", drawn(&faults)));
+        assert!(found[..132].iter().all(|first| *first == 0) && found[132] == last, "{columns}: {found:?}");
+    }
+    let faults = launch(512, false).expect_err("the last block waits for columns of the first, and that for the last");
+    assert!(faults.iter().any(|fault| fault.instruction.starts_with("tcgen05.alloc")), "{}", drawn(&faults));
+    for fault in &faults {
+        let text = drawn(std::slice::from_ref(fault));
+        assert_eq!(fault.kind, FaultKind::Deadlock, "{text}");
+        for part in [
+            "block (132, 0, 0), thread (0, 0, 0) waits at tcgen05.cu:",
+            "block (0, 0, 0) of the same SM holds 512 of 512, which thread (0, 0, 0) allocates at tcgen05.cu:",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
 /// The faults of a kernel that is launched with the integers `more`.
 fn faults(kernel: &str, run: &Run, more: &[u32]) -> Vec<Fault> {
     let ((a, _), (b, _)) = (halves(1, 128 * 16), halves(2, 64 * 16));

@@ -1,4 +1,4 @@
-//! Launches of the kernels of `kernels/tcgen05.cu`, each in one block or one cluster of 128 threads.
+//! Launches of the kernels of `kernels/tcgen05.cu`, in blocks of 128 threads: one, or a cluster.
 
 use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, LaunchConfig, LaunchError, Module};
 
@@ -17,13 +17,16 @@ use Param::*;
 
 /// How a kernel is run.
 pub(crate) struct Run {
+    /// Blocks of a cooperative launch.
+    pub(crate) blocks: Option<u32>,
     pub(crate) cluster: Option<u32>,
     pub(crate) strict: bool,
     pub(crate) sanitize: bool,
     pub(crate) asynchrony: Asynchrony,
 }
 
-pub(crate) const RUN: Run = Run { cluster: None, strict: true, sanitize: true, asynchrony: Asynchrony::Late };
+pub(crate) const RUN: Run =
+    Run { blocks: None, cluster: None, strict: true, sanitize: true, asynchrony: Asynchrony::Late };
 
 /// Launches a kernel, and returns the words of its output.
 pub(crate) fn launch(kernel: &str, run: &Run, params: &[Param]) -> Result<Vec<u32>, Vec<Fault>> {
@@ -48,7 +51,8 @@ pub(crate) fn launch(kernel: &str, run: &Run, params: &[Param]) -> Result<Vec<u3
         })
         .collect();
     let config = LaunchConfig {
-        grid: [run.cluster.unwrap_or(1), 1, 1],
+        grid: [run.blocks.or(run.cluster).unwrap_or(1), 1, 1],
+        cooperative: run.blocks.is_some(),
         cluster: run.cluster.map(|blocks| [blocks, 1, 1]),
         block: [128, 1, 1],
         asynchrony: run.asynchrony,

@@ -91,6 +91,12 @@ __device__ __forceinline__ void commit(u64 *barrier) {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"((u32)__cvta_generic_to_shared(barrier)) : "memory");
 }
 
+// Arrives at the mbarriers of both blocks of a pair.
+__device__ __forceinline__ void commit_to_pair(u64 *barrier) {
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                 ::"r"((u32)__cvta_generic_to_shared(barrier)), "h"((unsigned short)3) : "memory");
+}
+
 __device__ __forceinline__ void await(u64 *barrier, u32 parity) {
     asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
@@ -327,8 +333,7 @@ extern "C" __global__ void pair(const u8 *a, const u8 *b, u32 *out, u32 descript
     if (rank() == 0 && threadIdx.x == 0) {
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}"
                      ::"r"(d), "l"(describe(a_tile, of_a)), "l"(describe(b_tile, of_b)), "r"(descriptor) : "memory");
-        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
-                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+        commit_to_pair(&barrier);
     }
     await(&barrier, 0);
     ONE_BY_ONE
@@ -353,8 +358,7 @@ extern "C" __global__ void pair_shifts(u32 *out) {
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
     if (rank() == 0 && threadIdx.x == 0) {
         SHIFT("2", d + (32 << 16));
-        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
-                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+        commit_to_pair(&barrier);
     }
     await(&barrier, 0);
     ONE_BY_ONE
@@ -388,8 +392,7 @@ extern "C" __global__ void scaled_pair(const u8 *a, const u8 *b, u32 *out, const
             asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(d + 256 + 4 * i), "l"(describe(scales + 512 * i, of_scales)) : "memory");
         u64 of_a_tile = describe(a_tile, of_a), of_b_tile = describe(b_tile, of_b);
         OF_KIND("2", "%1")
-        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
-                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+        commit_to_pair(&barrier);
     }
     await(&barrier, 0);
     ONE_BY_ONE
@@ -591,8 +594,7 @@ __device__ __forceinline__ void copied_pair(const u8 *from, u32 *out, bool told)
     if (told) meet();
     if (rank() == 0 && threadIdx.x == 0) {
         asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(d), "l"(describe(scales, {32, 16, 0})) : "memory"); // copied_pair
-        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
-                     ::"r"((u32)__cvta_generic_to_shared(&barrier)), "h"((unsigned short)3) : "memory");
+        commit_to_pair(&barrier);
     }
     await(&barrier, 0);
     ONE_BY_ONE
@@ -604,3 +606,38 @@ __device__ __forceinline__ void copied_pair(const u8 *from, u32 *out, bool told)
 
 extern "C" __global__ void copies_of_a_pair(const u8 *from, const u8 *, u32 *out) { copied_pair(from, out, true); }
 extern "C" __global__ void half_a_pair_not_waited_for(const u8 *from, const u8 *, u32 *out) { copied_pair(from, out, false); }
+
+// The second block of a pair changes what a thread of the first had written before its commit, which alone it waits for.
+__device__ __forceinline__ void change_what_was_written(u32 *out, bool waits) {
+    __shared__ u32 written;
+    begin(&barrier);
+    meet();
+    if (rank() == 0 && threadIdx.x == 0) {
+        written = 41;
+        commit_to_pair(&barrier);
+    }
+    if (waits) await(&barrier, 0);
+    if (rank() == 1 && threadIdx.x == 0)
+        asm volatile("{\n.reg .b32 to, value;\nmapa.shared::cluster.u32 to, %0, 0;\nld.shared::cluster.u32 value, [to];\n"
+                     "add.u32 value, value, 1;\nst.shared::cluster.u32 [to], value;\n}" ::"r"((u32)__cvta_generic_to_shared(&written)) : "memory"); // not_told_by_a_commit
+    meet();
+    if (rank() == 0 && threadIdx.x == 0) out[0] = written;
+}
+
+extern "C" __global__ void told_by_a_commit(u32 *out) { change_what_was_written(out, true); }
+extern "C" __global__ void not_told_by_a_commit(u32 *out) { change_what_was_written(out, false); }
+
+// Blocks that all hold columns of tensor memory when they meet, unless they free them first; out = the first column of each.
+extern "C" __global__ void meet_with_columns(u32 *count, u32 *out, u32 columns, int frees_first) {
+    u32 d = allocate(columns);
+    number_cells(d, 1);
+    if (frees_first) release(d, columns);
+    if (threadIdx.x == 0) {
+        out[blockIdx.x] = d;
+        __threadfence();
+        atomicAdd(count, 1);
+        while (*(volatile u32 *)count != gridDim.x) {}
+    }
+    __syncthreads();
+    if (!frees_first) release(d, columns);
+}

@@ -273,6 +273,7 @@ impl Queue {
             grid: config.grid_dim.into(),
             block: config.block_dim.into(),
             cluster: None, // as the kernel says
+            non_portable_cluster: false,
             shared_bytes: config.shared_mem_bytes,
             budget: self.device.0.budget,
             time_limit: None,

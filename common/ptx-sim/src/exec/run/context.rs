@@ -71,6 +71,8 @@ pub(crate) enum Step {
     Done,
     /// The instruction is done when other warps of the warpgroup have reached it.
     WaitForWarps,
+    /// It is to come again: what it asks for is not there.
+    Again,
 }
 
 /// A problem and the instruction it happened at.

@@ -249,9 +249,20 @@ pub(crate) fn meet<M: Monitor>(
             problem.calls = warp.calls_at(pc, problem.lanes);
             (problem, pc)
         };
-        if step.map_err(failed)? == Step::WaitForWarps {
-            warp.splits.iter_mut().filter(|split| is_with(split)).for_each(|split| split.state = State::Warpgroup);
-            continue;
+        let step = step.map_err(failed)?;
+        let mut put_all = |state: State| {
+            warp.splits.iter_mut().filter(|split| is_with(split)).for_each(|split| split.state = state);
+        };
+        match step {
+            Step::Done => {}
+            Step::WaitForWarps => {
+                put_all(State::Warpgroup);
+                continue;
+            }
+            Step::Again => {
+                put_all(State::Ready);
+                return Ok(false);
+            }
         }
         if !matches!(op.op, TogetherOp::Sync) {
             for Meeting { pc, frame, lanes, .. } in places {

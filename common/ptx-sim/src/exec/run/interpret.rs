@@ -536,7 +536,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     match wgmma::complete_all(&mut context!()) {
                         Err(problem) => break Err(problem),
                         Ok(Step::Done) => {}
-                        Ok(Step::WaitForWarps) => {
+                        Ok(_) => {
                             split.state = State::Warpgroup;
                             break Ok(Stop::Wait);
                         }
@@ -620,6 +620,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                         split.state = State::Warpgroup;
                         break Ok(Stop::Wait);
                     }
+                    Ok(Step::Again) => break Ok(Stop::Yield),
                 },
                 Ok(Some(Wanted { lanes, members })) => {
                     leave_behind(warp, split, pc, mask, active);

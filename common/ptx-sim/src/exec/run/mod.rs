@@ -7,6 +7,7 @@ pub(crate) mod builtin;
 pub(crate) mod bulk;
 pub(crate) mod calls;
 pub(crate) mod check;
+pub(crate) mod columns;
 pub(crate) mod context;
 pub(crate) mod control;
 pub(crate) mod elements;

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::columns::waits_for_columns;
 use super::mbarrier::starved;
 use super::stuck::{Ledger, Next, asks_in_vain};
 use super::tcgen05;
@@ -434,7 +435,7 @@ impl Queue {
                     self.freed.store(now, Ordering::SeqCst);
                 }
                 Next::Stuck => {
-                    let notes = begun.ledger.absent(launch);
+                    let notes = [begun.ledger.absent(launch), waits_for_columns(launch)].concat();
                     if let Some(fault) = cluster.stuck(launch, monitor, notes) {
                         return Err((cluster, fault));
                     }

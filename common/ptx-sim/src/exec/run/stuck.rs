@@ -322,6 +322,9 @@ fn describe<M: Monitor>(
     monitor: &mut M,
 ) -> (String, Vec<String>) {
     let index = block.index;
+    if matches!(&launch.program.code[poll.pc].op, Op::Together(_)) {
+        return ("columns of tensor memory".to_owned(), Vec::new()); // `waits_for_columns` says more
+    }
     let mut warp = std::mem::take(&mut block.warps[number]);
     let Poll { pc, lane, address, bytes, shared, .. } = poll;
     let element = bytes.min(8) as u8;

@@ -7,14 +7,16 @@
 //! stores of tensor memory happen at once.
 
 use super::check::Checked;
+use super::columns::{ADDRESS, check_columns, invalid, paired, uniform, whole};
 use super::context::Context;
-use super::elements::{chunks, write_lane};
+use super::elements::chunks;
 use super::mbarrier;
 use crate::exec::state::address::addresses;
 use crate::exec::state::asynchrony::Asynchrony;
 use crate::exec::state::block::Block;
 use crate::exec::state::cluster::{self, Owner};
-use crate::exec::state::launch::Launch;
+use crate::exec::state::handover::Handover;
+use crate::exec::state::launch::{Launch, lock};
 use crate::exec::state::problem::Problem;
 use crate::exec::state::products::ranges;
 use crate::exec::state::rows::Rows;
@@ -27,144 +29,14 @@ use crate::exec::watch::monitor::Monitor;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
-use crate::matrix::tcgen05::{COLUMNS, Cell, Factors, LANES, Product, SHIFT};
+use crate::matrix::tcgen05::{Cell, Factors, LANES, Product, SHIFT};
 use crate::matrix::{Descriptor, Tile};
 
 /// Maximum number of products and arrivals of a block under way.
 const MAX_TASKS: usize = 1 << 12;
 
-/// Fewest columns of an allocation.
-const LEAST: u32 = 32;
-
 /// Lanes of tensor memory that a warp reaches.
 const QUARTER: u32 = LANES / 4;
-
-fn invalid(lanes: u32, message: impl Into<String>) -> Box<Problem> {
-    Problem::new(FaultKind::InvalidTcgen05, lanes, message)
-}
-
-/// A value that has to be the same in all lanes.
-fn uniform<T: Copy + PartialEq + std::fmt::LowerHex>(values: [T; 32], what: &str) -> Checked<T> {
-    match values.iter().position(|value| *value != values[0]) {
-        None => Ok(values[0]),
-        Some(lane) => {
-            let note = format!("lane 0 has {:#x}, lane {lane} has {:#x}", values[0], values[lane]);
-            Err(invalid(1 << lane, format!("{what} is not the same in all lanes")).note(note))
-        }
-    }
-}
-
-const ADDRESS: &str = "the address in tensor memory";
-
-/// Checks that the warp is whole.
-pub(crate) fn whole(group: u32) -> Checked<()> {
-    if group == u32::MAX {
-        return Ok(());
-    }
-    Err(invalid(group, format!("tcgen05 in a warp of which only {} lanes are left", group.count_ones())))
-}
-
-/// Checks a number of columns.
-fn columns_of(rows: Rows, row: R) -> Checked<u32> {
-    let columns = uniform(rows.get(row), "the number of columns")?;
-    if columns.is_power_of_two() && (LEAST..=COLUMNS).contains(&columns) {
-        return Ok(columns);
-    }
-    Err(invalid(
-        u32::MAX,
-        format!("{columns} columns of tensor memory: a power of two from {LEAST} to {COLUMNS} is possible"),
-    ))
-}
-
-/// Checks that the block is one of a pair, if the instruction is for pairs.
-fn paired(block: &Block, pair: bool, lanes: u32) -> Checked<()> {
-    if pair && block.peers.is_empty() {
-        return Err(invalid(lanes, "`.cta_group::2` in a launch whose clusters have one block"));
-    }
-    Ok(())
-}
-
-/// `tcgen05.alloc`
-#[inline(never)]
-pub(crate) fn allocate<M: Monitor>(
-    context: &mut Context<'_, '_, M>,
-    rows: Rows,
-    alloc: &TmemAlloc,
-    group: u32,
-) -> Checked<()> {
-    whole(group)?;
-    paired(context.block, alloc.pair, group)?;
-    let columns = columns_of(rows, alloc.columns)?;
-    let index = context.block.index;
-    let memory = context.block.tensor_memory();
-    if let Some(pc) = memory.relinquished {
-        let place = context.launch.whereabouts(pc, index, context.warp.number, group, "gives it up");
-        let message = "tcgen05.alloc in a block that has given up its permit to allocate";
-        return Err(invalid(group, message).note(place));
-    }
-    if columns > memory.last {
-        let message = format!("tcgen05.alloc of {columns} columns after one of {}", memory.last);
-        return Err(
-            invalid(group, message).note("PTX ISA, \"tcgen05.alloc\": later allocations of a block are no larger")
-        );
-    }
-    let Some(first) = memory.allocate(columns, (context.warp.number, context.pc)) else {
-        let held: u32 = memory.allocations().iter().map(|(range, _)| range.len() as u32).sum();
-        let message =
-            format!("tcgen05.alloc of {columns} columns waits for ever: the block itself holds {held} of {COLUMNS}");
-        return Err(Problem::new(FaultKind::Deadlock, group, message));
-    };
-    let to = addresses(rows, context.frame_local(), &alloc.to);
-    write_lane(context, alloc.to.space, 0, to[0], (0, 4), &[first.into()])
-}
-
-/// `tcgen05.dealloc`
-#[inline(never)]
-pub(crate) fn free<M: Monitor>(
-    context: &mut Context<'_, '_, M>,
-    rows: Rows,
-    [address, columns]: [R; 2],
-    group: u32,
-) -> Checked<()> {
-    whole(group)?;
-    let columns = columns_of(rows, columns)?;
-    let cell = Cell::at(uniform(rows.get(address), ADDRESS)?);
-    let freed = context.block.tensor.as_mut().is_some_and(|memory| memory.free(cell.column, columns));
-    if freed && cell.lane == 0 {
-        return Ok(());
-    }
-    let message = format!("tcgen05.dealloc of {columns} columns at {cell}, which are no allocation");
-    let problem = invalid(group, message).note(held(context.block));
-    context.report(problem)
-}
-
-/// `tcgen05.relinquish_alloc_permit`
-pub(crate) fn relinquish<M: Monitor>(context: &mut Context<'_, '_, M>, group: u32) -> Checked<()> {
-    whole(group)?;
-    context.block.tensor_memory().relinquished.get_or_insert(context.pc);
-    Ok(())
-}
-
-/// Describes the allocations of a block.
-fn held(block: &Block) -> String {
-    let ranges = block.tensor.as_ref().map_or(&[][..], |memory| memory.allocations());
-    let ranges: Vec<String> = ranges.iter().map(|(range, _)| format!("{} to {}", range.start, range.end - 1)).collect();
-    match ranges.len() {
-        0 => "the block has allocated no columns".to_owned(),
-        _ => format!("the block has allocated columns {}", ranges.join(", ")),
-    }
-}
-
-/// Checks that a block has allocated some columns. The error names what reaches them.
-fn check_columns(block: &Block, columns: std::ops::Range<u32>, what: &str, lanes: u32) -> Checked<()> {
-    let outside = match &block.tensor {
-        Some(memory) => memory.first_outside(columns),
-        None => Some(columns.start),
-    };
-    let Some(column) = outside else { return Ok(()) };
-    let message = format!("{what} column {column} of tensor memory, which the block has not allocated");
-    Err(Problem::new(FaultKind::OutOfBounds, lanes, message).note(held(block)))
-}
 
 /// Checks an access, and returns its first cell.
 fn check_access<M: Monitor>(
@@ -545,6 +417,9 @@ pub(crate) fn end<M: Monitor>(block: &mut Block, launch: &Launch<'_>, monitor: &
     if let Some(sanitiser) = monitor.sanitiser() {
         sanitiser.tmem_left(launch, block);
     }
+    if block.tensor.is_some() {
+        lock(&launch.columns).forget(block.number);
+    }
     finish(block, launch, monitor)
 }
 
@@ -585,10 +460,13 @@ fn arrive<M: Monitor>(
     ranks: &[u32],
 ) -> Checked<()> {
     for rank in ranks {
-        let Some(target) = cluster::member(block, *rank) else { continue };
         if let Some(sanitiser) = monitor.sanitiser() {
-            sanitiser.tmem_arrives(launch, target, by, at);
+            let owner = launch.block_of_cluster(block.cluster, *rank);
+            if let Some(asked) = cluster::member(block, launch.rank(by.block.at)) {
+                sanitiser.tmem_arrives(launch, asked, by, Handover::Shared(owner, at));
+            }
         }
+        let Some(target) = cluster::member(block, *rank) else { continue };
         if let Err(message) = mbarrier::arrive(target, at, 1, false, false) {
             let Issuer { block, warp, lane, pc, .. } = by;
             let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the arrival");

@@ -1,5 +1,6 @@
 //! Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions, matrix products.
 
+use super::columns;
 use super::context::{Context, Step};
 use super::matrix::{ldmatrix, multiply, stmatrix, wmma_load, wmma_store};
 use super::tcgen05;
@@ -316,12 +317,12 @@ fn execute_group<M: Monitor>(
         TogetherOp::WgmmaFence => wgmma::whole(context, group)?,
         TogetherOp::Wgmma(op) => wgmma::issue(context, rows, op, group)?,
         TogetherOp::WgmmaCommit => wgmma::commit(context, group)?,
-        TogetherOp::TmemAlloc(alloc) => tcgen05::allocate(context, rows, alloc, group)?,
-        TogetherOp::TmemFree { address, columns, .. } => tcgen05::free(context, rows, [*address, *columns], group)?,
-        TogetherOp::TmemRelinquish { .. } => tcgen05::relinquish(context, group)?,
+        TogetherOp::TmemAlloc(alloc) => return columns::allocate(context, rows, alloc, group),
+        TogetherOp::TmemFree { address, columns, .. } => columns::free(context, rows, [*address, *columns], group)?,
+        TogetherOp::TmemRelinquish { .. } => columns::relinquish(context, group)?,
         TogetherOp::TmemLoad(access) => tcgen05::load(context, rows, access, group)?,
         TogetherOp::TmemStore(access) => tcgen05::store(context, rows, access, group)?,
-        TogetherOp::TmemWait { .. } => tcgen05::whole(group)?,
+        TogetherOp::TmemWait { .. } => columns::whole(group)?,
         TogetherOp::WgmmaWait { n } => return wgmma::wait(context, *n, group),
     }
     Ok(Step::Done)

@@ -261,6 +261,9 @@ impl Block {
                 peer.let_go(&transfer);
                 let told = (transfer.by, transfer.bytes);
                 peer.make_transfer(launch, monitor, transfer)?;
+                if let Some(shadow) = &mut self.shadow {
+                    shadow.received(&told.0);
+                }
                 self.complete(launch, monitor, at, told)?;
             }
         }

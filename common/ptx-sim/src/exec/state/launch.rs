@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::asynchrony::Asynchrony;
 use super::problem::{Earlier, Problem};
+use super::tensor_memory::SharedColumns;
 use crate::ast::Loc;
 use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CLUSTER_RANK, CodePlace, ConstantValue, KernelPart, Program};
@@ -22,6 +23,9 @@ pub(crate) const RED_ZONE: u32 = 1024;
 
 /// Maximum number of blocks that have begun and not ended; hardware has a limit too. More would cost unbounded memory.
 const MAX_BEGUN: u64 = 1024;
+
+/// Multiprocessors of a device, which a cooperative launch may fill.
+pub(crate) const MULTIPROCESSORS: u64 = 132;
 
 /// Bytes of a fresh block that cost as much as an instruction.
 const BYTES_AN_INSTRUCTION: u64 = 4096;
@@ -73,6 +77,8 @@ pub(crate) struct Launch<'a> {
     pub account: Account<'a>,
     pub loose: LooseJoins,
     pub fresh: Fresh,
+    /// Tensor memory of the SMs.
+    pub columns: Mutex<SharedColumns>,
     /// Launches of the device, of which host threads may make several at a time.
     pub launches: &'a Launches,
 }
@@ -322,6 +328,13 @@ impl Launch<'_> {
     /// device has been checked.
     pub(crate) fn max_begun(&self) -> u64 {
         if self.cooperative() { self.blocks() } else { self.blocks().min(MAX_BEGUN) }
+    }
+
+    /// The SM of a block, by its number, where all blocks are there at once: they are dealt to the SMs in turn.
+    pub(crate) fn processor(&self, block: u64) -> Option<u64> {
+        let within = block % self.blocks_of_grid() % MULTIPROCESSORS;
+        let all_at_once = self.cooperative() && self.cluster_blocks() == 1;
+        all_at_once.then(|| u64::from(self.device_of_number(block)) * MULTIPROCESSORS + within)
     }
 
     /// Clusters of all grids.

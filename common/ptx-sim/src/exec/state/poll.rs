@@ -2,7 +2,7 @@
 
 use super::warp::Frame;
 
-/// A strong load, or an atomic that changes nothing, in a warp that does nothing else.
+/// A strong load, an atomic that changes nothing, or a `tcgen05.alloc` that gets none, in a warp that does nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Poll {
     pub(crate) pc: usize,

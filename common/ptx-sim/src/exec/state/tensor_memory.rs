@@ -1,5 +1,6 @@
 //! A block's tensor memory, and the work on it that is under way.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::block::Block;
@@ -42,10 +43,12 @@ impl TensorMemory {
     /// Host memory that it takes, in bytes.
     const BYTES: u64 = (LANES * COLUMNS) as u64 * 4;
 
-    /// Allocates that many columns, a power of two, for an instruction of a warp. `None`: they are not free.
-    pub(crate) fn allocate(&mut self, columns: u32, by: (u32, usize)) -> Option<u32> {
+    /// Allocates that many columns, a power of two, for an instruction of a warp; other blocks hold `others`. `None`: they are not
+    /// free.
+    pub(crate) fn allocate(&mut self, columns: u32, by: (u32, usize), others: &[Range<u32>]) -> Option<u32> {
         let is_free = |range: &Range<u32>| {
-            self.allocations.iter().all(|(other, _)| other.end <= range.start || other.start >= range.end)
+            let mut held = self.allocations.iter().map(|(range, _)| range).chain(others);
+            held.all(|other| other.end <= range.start || other.start >= range.end)
         };
         let range = (0..COLUMNS).step_by(columns as usize).map(|first| first..first + columns).find(is_free)?;
         self.written[range.start as usize..range.end as usize].fill(0);
@@ -101,6 +104,38 @@ impl TensorMemory {
             let unwritten = cells.lanes & !self.written[column as usize];
             (unwritten != 0).then(|| Cell { lane: unwritten.trailing_zeros(), column })
         })
+    }
+}
+
+/// Columns that blocks hold, where it is known which blocks share an SM ([`Launch::processor`]), and those that wait for some.
+///
+/// [`Launch::processor`]: super::launch::Launch::processor
+#[derive(Debug, Default)]
+pub(crate) struct SharedColumns {
+    pub(crate) held: Vec<HeldColumns>,
+    /// By the number of the block: warp and instruction.
+    pub(crate) waiting: BTreeMap<u64, (u32, usize)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct HeldColumns {
+    pub(crate) processor: u64,
+    /// Number of the block, and the warp and instruction that allocated them.
+    pub(crate) block: u64,
+    pub(crate) range: Range<u32>,
+    pub(crate) by: (u32, usize),
+}
+
+impl SharedColumns {
+    /// The columns of an SM that other blocks than `block` hold.
+    pub(crate) fn of_others(&self, processor: Option<u64>, block: u64) -> Vec<Range<u32>> {
+        let others = self.held.iter().filter(|held| Some(held.processor) == processor && held.block != block);
+        others.map(|held| held.range.clone()).collect()
+    }
+
+    /// Called when a block has ended.
+    pub(crate) fn forget(&mut self, block: u64) {
+        self.held.retain(|held| held.block != block);
     }
 }
 

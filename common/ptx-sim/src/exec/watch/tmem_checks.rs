@@ -300,9 +300,7 @@ impl Sanitiser {
     /// Notes that a product or a copy is done in a block's tensor memory.
     pub(crate) fn tmem_done(&mut self, launch: &Launch<'_>, block: u64, by: Issuer, work: &TensorWork) {
         self.tick();
-        // As in [`Self::tmem_arrives`].
-        let (warp, lane) = if by.number == block { (by.warp, by.lane) } else { (0, 0) };
-        let record = [thread_of(launch, (block, warp), lane), self.now, 0];
+        let record = [thread_of(launch, (by.number, by.warp), by.lane), self.now, 0];
         let tmem = self.tmem.blocks.entry(block).or_default();
         let handed = Some(tmem.tick());
         for (_, cells, kind) in work.uses() {
@@ -314,13 +312,12 @@ impl Sanitiser {
         }
     }
 
-    /// Notes that whoever waits at an mbarrier of the block will know what the thread had done when it asked for the arrival.
-    pub(crate) fn tmem_arrives(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, barrier: u64) {
+    /// Notes that whoever waits at an mbarrier will know what a thread of the block had done when it asked for the arrival, and the
+    /// work that it tells of. The mbarrier may be another block's.
+    pub(crate) fn tmem_arrives(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, barrier: Handover) {
         self.tick();
-        let (warp, lane) = if by.number == block.number { (by.warp, by.lane) } else { (0, 0) };
         let Some(mut shadow) = block.shadow.take() else { return };
-        let place = Handover::Shared(block.number, barrier);
-        self.hand_over(&mut shadow, warp, lane, place, [self.now; 3], &launch.account);
+        self.hand_over(&mut shadow, by.warp, by.lane, barrier, [self.now; 3], &launch.account);
         block.shadow = Some(shadow);
     }
 

@@ -123,28 +123,31 @@ fn transactions_are_counted() {
     gives(body, &numbers(16), &[0u32, 0, 1, 1].map(u32::to_le_bytes).concat());
 }
 
-/// Each block of a pair copies its half by a multicast to itself, and the first block's mbarrier counts both.
+/// Each block of two pairs copies a quarter by a multicast to its own and the other pair. The first block's mbarrier counts what both of a
+/// pair get: that block tells the second when it is there, and may exit before it.
 #[test]
 fn multicasts_of_a_pair_complete_on_the_barrier_of_one_block() {
     let body = "
-        mov.u32 %r30, %cluster_ctarank; setp.eq.u32 %p5, %r30, 0; and.pred %p6, %p1, %p5;
+        mov.u32 %r30, %cluster_ctarank; and.b32 %r34, %r30, 1; setp.eq.u32 %p5, %r34, 0; and.pred %p6, %p1, %p5;
         @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; fence.mbarrier_init.release.cluster;
-        barrier.cluster.arrive; barrier.cluster.wait;
-        @%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 32;
-        and.b32 %r31, %r2, 0xfeffffff; shl.b32 %r32, 1, %r30; cvt.u16.u32 %h1, %r32; shl.b32 %r33, %r30, 4;
-        @%p1 cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
-            [%r1], [%rd3, {%r33}], [%r31], %h1;
-        @!%p6 bra MEET;
+        barrier.cluster.arrive; barrier.cluster.wait; @!%p1 bra END;
+        @%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;
+        shl.b32 %r32, 5, %r34; cvt.u16.u32 %h1, %r32; xor.b32 %r35, %r30, 2; shl.b32 %r33, %r35, 4;
+        and.b32 %r31, %r2, 0xfeffffff; shr.u32 %r36, %r30, 1; mad.lo.u32 %r37, %r36, 128, %r1;
+        cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
+            [%r37], [%rd3, {%r33}], [%r31], %h1;
         W0: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W0;
-        MEET: barrier.cluster.arrive; barrier.cluster.wait; @!%p1 bra END;
-        cvt.u64.u32 %rd4, %r33; add.u64 %rd5, %rd2, %rd4;
-        ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r1]; st.global.v4.b32 [%rd5], {%r5, %r6, %r7, %r8}; END:";
+        or.b32 %r34, %r30, 1; mapa.shared::cluster.u32 %r34, %r2, %r34;
+        @%p6 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r34];
+        shl.b32 %r33, %r30, 4; cvt.u64.u32 %rd4, %r33; add.u64 %rd5, %rd2, %rd4;
+        xor.b32 %r36, %r36, 1; mad.lo.u32 %r37, %r36, 128, %r1;
+        ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r37]; st.global.v4.b32 [%rd5], {%r5, %r6, %r7, %r8}; END:";
     for asynchrony in ORDERS {
         for sanitize in [false, true] {
-            let run = Run { asynchrony, sanitize, cluster: 2, ..LATE };
-            let map = |[address, _]: [_; 2]| TensorMapDescriptor::tiled(TensorElement::U8, address, &[32], &[16]);
-            let found = launch_with(run, body, &numbers(32), 32, map);
-            assert_eq!(found.unwrap_or_else(|faults| panic!("{}", rendered(&faults))), numbers(32), "{asynchrony:?}");
+            let run = Run { asynchrony, sanitize, cluster: 4, ..LATE };
+            let map = |[address, _]: [_; 2]| TensorMapDescriptor::tiled(TensorElement::U8, address, &[64], &[16]);
+            let found = launch_with(run, body, &numbers(64), 64, map);
+            assert_eq!(found.unwrap_or_else(|faults| panic!("{}", rendered(&faults))), numbers(64), "{asynchrony:?}");
         }
     }
 }
