@@ -18,7 +18,6 @@ const REFUSED: &[&str] = &[
     "sust.p.2d.b32.zero [%rd1, {%r2, %r3}], {%r4};",
     "shfl.down.b32 %r1, %r2, 1, 31;",
     "vote.ballot.b32 %r1, %p1;",
-    "add.rn.f32.f16 %f1, %h1, %f2;",
     "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r1, %r2}, %r3, [%r4];",
     "tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r2], %r3, %p1;",
     "tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r3, %p1;",

@@ -216,6 +216,31 @@ fn on_pair<H: Half>(op: FloatOp) -> Option<LaneFn> {
     Some(f)
 }
 
+fn widened<H: Half>(op: FloatOp) -> Option<LaneFn> {
+    let f: LaneFn = match op {
+        FloatOp::Add => |mode, a, b, c| single::add(mode, wide::<H>(a), b, c),
+        FloatOp::Sub => |mode, a, b, c| single::sub(mode, wide::<H>(a), b, c),
+        FloatOp::Fma => |mode, a, b, c| single::fma(mode, wide::<H>(a), wide::<H>(b), c),
+        _ => return None,
+    };
+    Some(f)
+}
+
+#[inline]
+fn wide<H: Half>(bits: u64) -> u64 {
+    u64::from(H::widen(bits).to_bits())
+}
+
+/// The arithmetic of `op` in f32 on operands of `ty`, but for the last, which is f32 (PTX ISA, "Mixed Precision Floating-Point
+/// Instructions"); `None` if PTX has no such form.
+pub fn mixed_op(op: FloatOp, ty: Scalar) -> Option<LaneFn> {
+    match ty {
+        Scalar::F16 => widened::<F16>(op),
+        Scalar::Bf16 => widened::<Bf16>(op),
+        _ => None,
+    }
+}
+
 #[inline]
 fn both(f: LaneFn, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     let low = |x: u64| x & 0xffff_ffff;
@@ -306,5 +331,6 @@ mod tests {
         assert!(float_op(FloatOp::Tanh, Scalar::F64).is_none());
         assert!(float_op(FloatOp::Min, Scalar::F32x2).is_none());
         assert!(float_op(FloatOp::CopySign, Scalar::Bf16).is_none());
+        assert!(mixed_op(FloatOp::Mul, Scalar::F16).is_none());
     }
 }

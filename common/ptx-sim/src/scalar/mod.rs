@@ -25,7 +25,7 @@ pub mod video;
 
 pub use compare::{Compare, CompareFn, Relation, compare};
 pub use convert::{SATFINITE, convert, pack_mode, pack_saturated};
-pub use float::{FloatOp, FloatProperty, float_op};
+pub use float::{FloatOp, FloatProperty, float_op, mixed_op};
 pub use int::{CarryFn, CarryOp, IntOp, PrmtMode, carry_op, int_op};
 pub use types::Scalar;
 

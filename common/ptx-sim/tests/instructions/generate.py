@@ -390,10 +390,13 @@ def bits():
 
 # ---- floats ----
 
-def float_case(file, form, columns, result, out=None):
-    """`result` takes numbers (flushed if the form has .ftz) and gives the exact one; the form says how it is rounded and clamped."""
+def float_case(file, form, columns, result, types=None):
+    """`result` takes numbers (flushed if the form has .ftz) and gives the exact one; the form says how it is rounded and clamped.
+
+    `types` are those of the result and of each column, if they are not the form's last.
+    """
     parts = form.split('.')
-    ty = parts[-1]
+    ty, *sources = types or [parts[-1]] * (1 + len(columns))
     packed = ty.endswith('x2')
     element = ty[:-2] if packed else ty
     fmt = FORMATS[element]
@@ -401,12 +404,13 @@ def float_case(file, form, columns, result, out=None):
     mode = next((part for part in parts if part in ROUNDINGS), 'rn')
     texts = []
     for lane in zip(*columns):
-        numbers = [fmt.flush(fmt.decode(v)) if ftz else fmt.decode(v) for v in lane]
+        numbers = [FORMATS[of.removesuffix('x2')].decode(v) for of, v in zip(sources, lane)]
+        numbers = [fmt.flush(x) for x in numbers] if ftz else numbers
         x = fmt.round(result(*numbers), mode, ftz)
         x = exact.saturate(x) if 'sat' in parts else exact.relu(x) if 'relu' in parts else x
         texts.append(text_of(element, x))
     operands = ', '.join(['{d}', *('{' + letter + '}' for letter in 'abc'[:len(columns)])])
-    file.case(ident(form).replace('-', ''), f'{form} {operands};', [(ty, column) for column in columns], [(ty, texts)], block=16 if packed else 32)
+    file.case(ident(form).replace('-', ''), f'{form} {operands};', list(zip(sources, columns)), [(ty, texts)], block=16 if packed else 32)
 
 
 def modifiers(*groups):
@@ -458,6 +462,15 @@ def float_arithmetic():
             for form in ('', '.rn'):
                 float_case(f, f'{op}{form}.{ty}', float_pairs(BF16), binary(op, form))
     f.write()
+    f = File('mixed_arithmetic', 'add, sub and fma of f16 or bf16 with an f32: converted without loss, rounded once.', sm=100, version='8.6')
+    roundings = ['.rn', '.rz', '.rm', '.rp']
+    for ty, fmt in (('f16', F16), ('bf16', BF16)):
+        for op in ('add', 'sub'):
+            for form in modifiers(['', *roundings], ['', '.sat']):
+                float_case(f, f'{op}{form}.f32.{ty}', with_f32(fmt, float_pairs(fmt)), binary(op, form), ['f32', ty, 'f32'])
+        for form in modifiers(roundings, ['', '.sat']):
+            float_case(f, f'fma{form}.f32.{ty}', with_f32(fmt, float_triples(fmt)), fused(form), ['f32', ty, ty, 'f32'])
+    f.write()
 
     for ty, fmt, flush in (('f32', F32, ['', '.ftz']), ('f64', F64, [''])):
         f = File(f'{ty}_div_rcp_sqrt', f'The quotient, reciprocal and square root of {ty}, correctly rounded.')
@@ -466,6 +479,14 @@ def float_arithmetic():
             float_case(f, f'rcp{form}.{ty}', [float_column(fmt)], lambda a: exact.div(fin(1), a))
             float_case(f, f'sqrt{form}.{ty}', [roots(fmt)], exact.sqrt)
         f.write()
+
+
+def with_f32(fmt, columns):
+    """The last column in f32: the same edges and what cancels, then numbers whose sum has to be rounded."""
+    rng = random.Random(f'{fmt.name}with f32')
+    *others, last = columns
+    wide = [near_one(F32, rng, 12) if lane >= 20 and lane % 2 == 0 else F32.encode(fmt.decode(v)) for lane, v in enumerate(last)]
+    return [*others, wide]
 
 
 def roots(fmt):

@@ -35,6 +35,10 @@ impl<'a> FunctionLowering<'_, 'a> {
             Scalar::from_name(name).filter(|ty| ty.is_declared() || packed(ty))
         });
         let Some(ty) = ty else { return unsupported("an instruction without a type") };
+        // Of `.f32.f16`: the type of all operands but the last.
+        let narrow = m.one(|name| {
+            Scalar::from_name(name).filter(|of| ty == Scalar::F32 && matches!(of, Scalar::F16 | Scalar::Bf16))
+        });
         m.finish()?;
         let sums = matches!(name, "add" | "sub" | "mul" | "fma" | "mad");
         let divides = matches!(name, "div" | "rcp" | "sqrt");
@@ -68,6 +72,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         if let Some(what) = missing(op, ty, rounding.is_some(), mode.approx, full) {
             return invalid(format!("{name} of .{} needs {what}", ty.name()));
+        }
+        if let Some(narrow) = narrow {
+            return self.mixed(name, op, narrow, mode, ops);
         }
         let three = ops.len() == 4;
         let op = match op {

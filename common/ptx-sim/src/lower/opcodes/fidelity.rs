@@ -102,6 +102,7 @@ const FIDELITY: &[FidelityRule] = &[
 
     // Arithmetic
     rule("abs max min neg", "", Exact, "f32_f64_neg_abs_min_max half_neg_abs_min_max int_min_max_abs_neg_sad"),
+    rule("add fma sub", "f32 f16|bf16", Manual, "PTX ISA, \"Mixed Precision Floating-Point Instructions\": no GPU that has them was asked; a sum is rounded once"),
     rule("add sub", "", Exact, "f32_add f32_sub f64_add f64_sub f16_arithmetic bf16_arithmetic int_add_sub"),
     rule("mul", "", Exact, "f32_mul f64_mul f16_arithmetic bf16_arithmetic int_mul"),
     rule("fma mad", "", Exact, "f32_fma f64_fma f16_arithmetic half_fma_relu int_mad"),

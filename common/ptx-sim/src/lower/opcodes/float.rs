@@ -4,8 +4,8 @@ use super::emit::Lanewise;
 use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
-use crate::lower::symbols::{Lower, unsupported};
-use crate::scalar::{FloatOp, Mode, Scalar, float_op};
+use crate::lower::symbols::{Lower, invalid, unsupported};
+use crate::scalar::{FloatOp, Mode, Scalar, float_op, mixed_op};
 
 /// The operation of that name.
 pub(super) fn float_op_named(name: &str) -> Option<FloatOp> {
@@ -79,5 +79,25 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => Lanewise { f, mode, result: ty, types: [ty; 3], work: Work::float(op, ty) }.op(d, rows),
         });
         Ok(())
+    }
+
+    /// An operation in f32 on operands of type `narrow`, but for the last, which is f32.
+    pub(super) fn mixed(
+        &mut self,
+        name: &str,
+        op: FloatOp,
+        narrow: Scalar,
+        mode: Mode,
+        ops: &[Operand<'a>],
+    ) -> Lower<()> {
+        let Some(f) = mixed_op(op, narrow).filter(|_| name != "mad") else {
+            return invalid(format!("PTX has no {name} of .f32 and .{}", narrow.name()));
+        };
+        if mode != (Mode { rounding: mode.rounding, saturate: mode.saturate, ..Mode::default() }) {
+            return invalid(format!("{name} of .f32 and .{} takes a rounding and .sat alone", narrow.name()));
+        }
+        let types = if op == FloatOp::Fma { [narrow, narrow, Scalar::F32] } else { [narrow, Scalar::F32, Scalar::F32] };
+        let lanewise = Lanewise { f, mode, result: Scalar::F32, types, work: Work::float(op, Scalar::F32) };
+        self.emit_map(&lanewise, op.sources(), ops)
     }
 }

@@ -31,7 +31,7 @@ const FIRST: &[(u32, &str)] = &[
          min.u16x2 mul.bf16 mul.bf16x2 multimem red.async red.bf16 red.bf16x2 red.v2 red.v4 red.v8 set.bf16 \
          set.bf16x2 setp.bf16 setp.bf16x2 st.async stmatrix sub.bf16 sub.bf16x2 tanh.bf16 tanh.bf16x2",
     ),
-    (100, "clusterlaunchcontrol"),
+    (100, "add.f32.bf16 add.f32.f16 clusterlaunchcontrol fma.f32.bf16 fma.f32.f16 sub.f32.bf16 sub.f32.f16"),
 ];
 
 /// A form of an instruction: the first capability that has it, its text, and the modifiers in that.
