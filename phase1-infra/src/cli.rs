@@ -66,7 +66,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = command::parse();
     // The device and the format may come before `broken` and `occupancy`; the rest belongs to the steps.
     if args.other.is_some() && (!args.steps.is_empty() || args.list || args.save.save.is_some()) {
         let message =

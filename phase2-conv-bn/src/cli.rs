@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bench::command::{CommandArgs, SaveArgs, Shell};
+use bench::command::{self, CommandArgs, SaveArgs, Shell};
 use bench::parts;
 use clap::{CommandFactory, Parser};
 
@@ -33,7 +33,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let Args { parts, save, common } = Args::parse();
+    let Args { parts, save, common } = command::parse();
     let names = patterns::chosen(&parts);
     Shell::new(common.format)
         .saving(save.save.as_deref())

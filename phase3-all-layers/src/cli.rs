@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bench::command::{CommandArgs, Shell};
+use bench::command::{self, CommandArgs, Shell};
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, Parser, Subcommand};
 use common::device::SimOptions;
@@ -64,7 +64,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = command::parse();
     Shell::new(args.common.format).run(|shell| run(&args, shell))
 }
 

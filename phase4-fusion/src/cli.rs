@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use bench::command::{CommandArgs, SaveArgs, Shell};
+use bench::command::{self, CommandArgs, SaveArgs, Shell};
 use bench::gallery::command::GalleryArgs;
 use bench::gallery::orders::{orders, unchecked};
 use bench::gallery::{Shown, sanitising};
@@ -179,7 +179,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = command::parse();
     // The device and the format may come before a command; the rest belongs to the parts.
     if args.command.is_some() && (!args.parts.is_empty() || args.save.save.is_some()) {
         let message = "parts and --save do not go before a command, which has options of its own";

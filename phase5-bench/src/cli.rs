@@ -109,7 +109,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = command::parse();
     let shell = Shell::new(args.common.format).saving(args.save.save.as_deref());
     shell.going_on_if(args.plot.is_some() || args.report.is_some()).run(|shell| match &args.command {
         Some(Command::Report(report)) => report::command::run(report),

@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use clap::Parser;
-//! use bench::command::{CommandArgs, SaveArgs, Shell};
+//! use bench::command::{self, CommandArgs, SaveArgs, Shell};
 //! use common::device::SimOptions;
 //! use bench::record::Record;
 //! use bench::table::{ColumnSpec, TableBuilder};
@@ -22,7 +22,7 @@
 //! }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     let args = Args::parse();
+//!     let args: Args = command::parse();
 //!     Shell::new(args.common.format).saving(args.save.save.as_deref()).run(|shell| {
 //!         let device = shell.open(&args.common.device, SimOptions::default())?;
 //!         let mut record = Record::begin(&device);
@@ -45,11 +45,34 @@ use crate::record::Record;
 use crate::table::{Format, Table, wrap};
 use crate::terminal::Terminal;
 use ::console::Style;
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use common::device::{Device, DeviceArgs, DeviceGroup, SimOptions};
 use common::error::{Error, Result};
 use common::text::printable_lines;
 
 pub use common::console::{error, line, say, warn};
+
+/// The command line of this process, which a wrong one ends. If a word is no name that the command takes, but like one of its
+/// subcommands, the message names that; clap itself looks for it among the names alone.
+pub fn parse<A: Parser>() -> A {
+    A::try_parse().unwrap_or_else(|error| with_nearest_subcommand(error, &A::command()).exit())
+}
+
+fn with_nearest_subcommand(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    let is_suggested = error.get(ContextKind::SuggestedValue).is_some();
+    if let (Some(ContextValue::String(word)), false) = (error.get(ContextKind::InvalidValue), is_suggested) {
+        let likeness = |name: &&str| strsim::jaro(word, name);
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        // clap's own threshold.
+        if let Some(name) = nearest.filter(|name| likeness(name) > 0.7) {
+            let name = name.to_owned();
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![name]));
+        }
+    }
+    error
+}
 
 /// The options of every command that runs on a device, for `#[command(flatten)]`.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -325,6 +348,19 @@ mod tests {
 
     use super::*;
     use crate::table::Column;
+
+    #[test]
+    fn a_word_like_a_subcommand_names_it() {
+        let part = clap::Arg::new("part").value_parser(["gemm"]);
+        let command = clap::Command::new("phase").arg(part).subcommand(clap::Command::new("broken"));
+        let said = |word| {
+            let refused = command.clone().try_get_matches_from(["phase", word]).unwrap_err();
+            with_nearest_subcommand(refused, &command).to_string()
+        };
+        assert!(said("brokn").contains("a similar subcommand exists: 'broken'"), "{}", said("brokn"));
+        assert!(said("gem").contains("a similar value exists: 'gemm'"), "{}", said("gem"));
+        assert!(!said("gem").contains("subcommand") && !said("softmax").contains("similar"));
+    }
 
     /// Accepts this number of bytes, then fails.
     #[derive(Clone)]

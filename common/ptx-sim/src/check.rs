@@ -37,7 +37,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
 fn write_support(out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "Instructions that run, in their forms up to compute capability 9.0 (`clusterlaunchcontrol`, `tcgen05`: 10.0) but for those below:\n"
+        "Instructions that run, in their forms up to compute capability 9.0 (of 10.0: `clusterlaunchcontrol`, `tcgen05`, `.f32x2`, arithmetic of `.f32` with `.f16` and `.bf16`) but for those below:\n"
     )?;
     let mut line = String::new();
     for name in ptx_sim::supported_mnemonics() {

@@ -67,7 +67,8 @@ fn run(name: &str, text: &str, args: &str) -> (Value, i32) {
     let took = begun.elapsed();
     println!("{name}: {took:.2?}, {} MiB", peak >> 20);
     let time = Duration::from_secs_f64(time.parse().expect("a number of seconds"));
-    assert!(took < time + time / 10 + OWN_TIME, "{name} takes {took:?}");
+    let most = time + time / 10 + OWN_TIME;
+    assert!(took < most, "{name} takes {took:?}, more than {most:?}: on a busy machine, set PTX_SIM_TIME_LIMIT=10");
     assert!(peak < bytes_of(&memory) / 10 * 11 + OWN_MEMORY, "{name} takes {} MiB", peak >> 20);
     let json = std::fs::read(folder.path().join("out")).expect("it was written");
     (serde_json::from_slice(&json).unwrap_or_default(), status.code().expect("it ends by itself"))

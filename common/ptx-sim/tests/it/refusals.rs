@@ -118,6 +118,8 @@ fn what_ptxas_refuses_is_no_ptx() {
         ("80", "add.rn.s32 %r1, %r2, %r3;", "add of .s32 takes no rounding modifier"),
         ("80", "add.ftz.f64 %fd1, %fd2, %fd3;", "add of .f64 takes no modifier .ftz"),
         ("80", "mul.approx.f32 %f1, %f2, %f3;", "mul of .f32 takes no modifier .approx"),
+        ("90", "fma.rn.relu.f32 %f1, %f2, %f3, %f4;", "fma of .f32 takes no modifier .relu"),
+        ("90", "max.relu.f32 %f1, %f2, %f3;", "max of .f32 takes no modifier .relu"),
         ("90", "add.f32.f16 %f1, %h1, %f2;", "add.f32.f16 needs .target sm_100"),
         ("100", "add.ftz.f32.f16 %f1, %h1, %f2;", "add of .f32 and .f16 takes a rounding and .sat alone"),
         ("100", "mad.rn.f32.bf16 %f1, %h1, %h2, %f3;", "PTX has no mad of .f32 and .bf16"),

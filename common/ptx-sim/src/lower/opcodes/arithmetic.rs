@@ -48,12 +48,15 @@ impl<'a> FunctionLowering<'_, 'a> {
         } else {
             matches!(name, "add" | "sub" | "mad" | "mad24") && ty == Scalar::S32
         };
+        let half_floats = [Scalar::F16, Scalar::F16x2, Scalar::Bf16, Scalar::Bf16x2];
+        let clamps = !ty.float() || name == "fma" && half_floats.contains(&ty);
         let flushes = ty.float() && (ty != Scalar::F64 || matches!(name, "rcp" | "rsqrt"));
         for (given, takes, modifier) in [
             (rounding.is_some(), ty.float() && (sums || divides), "rounding modifier"),
             (mode.ftz, flushes, "modifier .ftz"),
             (mode.saturate, saturates, "modifier .sat"),
             (mode.approx, ty.float() && approximates, "modifier .approx"),
+            (mode.relu, clamps, "modifier .relu"),
         ] {
             if given && !takes {
                 return invalid(format!("{name} of .{} takes no {modifier}", ty.name()));
