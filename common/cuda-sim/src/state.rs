@@ -260,7 +260,9 @@ impl State {
 
     /// Prints findings and faults, and appends them to the log. Each line of a program is told once.
     pub(crate) fn tell(&self, faults: &[Fault]) {
-        let roots: Vec<_> = std::env::current_dir().into_iter().collect();
+        // Where it was started, and where it lies: sources are near one of them.
+        let folder = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+        let roots: Vec<_> = std::env::current_dir().into_iter().chain(folder).collect();
         let colour = std::io::stderr().is_terminal();
         for fault in faults {
             let (file, line) = fault.place();

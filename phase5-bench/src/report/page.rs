@@ -51,7 +51,7 @@ pub(super) fn html(report: &Report) -> Result<String> {
                 header {
                     h1 { (text(&title)) }
                     p {
-                        "All numbers are measured, and each result was compared with an f64 reference before it was timed. "
+                        "All numbers were measured on the machines below, and each result was compared with an f64 reference before it was timed. "
                         "A dash has its reason in the notes below its table. Headings of tables sort."
                     }
                 }

@@ -1,7 +1,7 @@
 //! Lists of exercises, and the next one to solve.
 
 use anyhow::Result;
-use bench::command::Shell;
+use bench::command::{self, Shell};
 use bench::table::{Cell, ColumnSpec, TableBuilder};
 use common::progress::Progress;
 use rayon::prelude::*;
@@ -87,7 +87,13 @@ pub(crate) fn clipped(title: &str, width: usize) -> String {
 pub(crate) fn next(session: &Session, shell: &mut Shell) -> Result<()> {
     match session.next()? {
         None => Ok(shell.print("All exercises pass.\n")?),
-        Some(exercise) => Ok(shell.print_wrapped(&introduction(exercise))?),
+        Some(exercise) => {
+            shell.print_wrapped(&introduction(exercise))?;
+            if let Err(missing) = compiler() {
+                command::warn(missing);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -97,6 +103,6 @@ pub(crate) fn introduction(exercise: &Exercise) -> String {
     let file = exercise.file("exercise.cu");
     let file = file.display();
     format!(
-        "{id}: {title}\n\n{goal}\n\n  edit:  {file}\n  page:  book/pages/{page}\n  then:  `check {id}` or `watch {id}`\n"
+        "{id}: {title}\n\n{goal}\n\n  edit:  {file}\n  page:  book/pages/{page}\n  then:  cargo run -p assignments -- check {id}\n"
     )
 }

@@ -335,5 +335,8 @@ fn without_a_compiler_the_command_says_what_to_install() {
     let (status, text) = bare(&["list"]);
     assert_eq!(status, 0);
     assert!(text.contains("transpose") && text.contains("pip install"), "{text}");
+    let (status, text) = bare(&["next"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("guard: ") && text.contains("exercise.cu") && text.contains("pip install"), "{text}");
     assert!(bare(&["hint", "guard"]).1.contains("hint 1 of"));
 }

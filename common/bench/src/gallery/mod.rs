@@ -54,6 +54,7 @@ impl Gallery {
         for entry in self.entries {
             table.row().set(NUMBER, entry.number).set(NAME, entry.name).set(QUESTION, entry.question).complete();
         }
+        table.note("Run one by its number; --repaired runs it without the bug.");
         table.finish()
     }
 }
