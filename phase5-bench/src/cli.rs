@@ -148,7 +148,7 @@ fn summarise(args: &Args, shell: &mut Shell) -> Result<()> {
 fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let format = args.common.format;
     if args.list {
-        return Ok(shell.print(&registry::list().render(format))?);
+        return Ok(shell.table(&registry::list())?);
     }
     if args.names.is_empty() {
         return summarise(args, shell);

@@ -40,6 +40,16 @@ fn markdown_csv_and_several_reasons() {
 }
 
 #[test]
+fn what_is_not_possible_for_one_reason_has_one_note() {
+    let mut table = sample();
+    for what in ["GEMM of M = 1", "GEMM of M = 2"] {
+        table.row(["x".into(), Cell::absent(format!("{what} is not possible on cuda:0: B: by rows alone"))]);
+    }
+    let markdown = table.to_markdown();
+    assert!(markdown.contains("| x | – [2] |\n| x | – [2] |\n\n[1] no clock\n\n[2] B: by rows alone\n"), "{markdown}");
+}
+
+#[test]
 fn no_format_lets_a_name_reach_the_terminal_raw() {
     let hostile = "a\u{1b}[2J\u{202e}\u{9b}.jpg";
     let mut table = Table::new(hostile, [Column::text("photo"), Column::number("ms", 2)]);

@@ -195,15 +195,15 @@ impl Table {
         let mut reasons: Vec<&str> = Vec::new();
         for cell in self.rows.iter().flatten() {
             if let Cell::Absent(reason) = cell
-                && !reasons.contains(&reason.as_str())
+                && !reasons.contains(&cause(reason))
             {
-                reasons.push(reason);
+                reasons.push(cause(reason));
             }
         }
         let text = |cell: &Cell, column: &Column| match cell {
             Cell::Text(text) => printable_lines(text).into_owned(),
             Cell::Number(value) => number(*value, column.decimals),
-            Cell::Absent(reason) => match reasons.iter().position(|r| r == reason) {
+            Cell::Absent(reason) => match reasons.iter().position(|known| *known == cause(reason)) {
                 Some(i) if reasons.len() > 1 => format!("– [{}]", i + 1),
                 _ => "–".to_owned(),
             },
@@ -221,6 +221,13 @@ impl Table {
         let notes = notes.iter().map(|note| printable_lines(note).into_owned()).collect();
         (rows, notes)
     }
+}
+
+/// A reason without what is not possible, and where ([`common::Error::Unsupported`]): the row and the title say that. So rows that
+/// differ in it alone share a note.
+fn cause(reason: &str) -> &str {
+    let after = reason.split_once(" is not possible on ").and_then(|(_, rest)| rest.split_once(": "));
+    after.map_or(reason, |(_, cause)| cause)
 }
 
 /// Each line in the middle of the widest.
