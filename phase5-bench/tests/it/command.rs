@@ -52,7 +52,7 @@ fn json(text: &str) -> serde_json::Value {
 fn the_list_has_every_table() {
     let (text, _) = succeeds(&["--list"]);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    let listed = Table::from_json(&succeeds(&["--list", "--format", "json"]).0).unwrap();
+    let [listed]: [Table; 1] = serde_json::from_str(&succeeds(&["--list", "--format", "json"]).0).unwrap();
     let rows: Vec<[&str; 2]> =
         listed.iter().map(|row| ["name", "shows"].map(|column| row.text(column).unwrap())).collect();
     for [name, shows] in &rows {
@@ -114,7 +114,7 @@ fn the_doctor_says_what_each_table_lacks_and_what_would_mend_it() {
     let tables: Vec<Table> = serde_json::from_str(&succeeds(&["doctor", "--format", "json"]).0).unwrap();
     let [components, by_table, by_need] = &tables[..] else { panic!("{text}") };
     assert!(components.iter().any(|row| row.text("component").unwrap() == "PyTorch"), "{text}");
-    let listed = Table::from_json(&succeeds(&["--list", "--format", "json"]).0).unwrap();
+    let [listed]: [Table; 1] = serde_json::from_str(&succeeds(&["--list", "--format", "json"]).0).unwrap();
     let names = |table: &Table, column: &str| -> Vec<String> {
         table.iter().map(|row| row.text(column).unwrap().to_owned()).collect()
     };
