@@ -101,7 +101,8 @@ pub fn classify_by(
     }
     table.note("class and number: ImageNet's, counted from 0 in torchvision's order.");
     if !trained {
-        table.note("The weights are untrained, so the classes mean nothing. `--weights FILE` takes torchvision's.");
+        table.note("The weights are untrained, so the classes mean nothing. `--weights FILE` takes torchvision's, which two lines of \
+             Python write: book/pages/phase3/index.md.");
     }
     Ok(table.finish())
 }
