@@ -60,18 +60,20 @@ pub fn parse<A: Parser>() -> A {
 }
 
 fn with_nearest_subcommand(mut error: clap::Error, command: &clap::Command) -> clap::Error {
-    let is_suggested = error.get(ContextKind::SuggestedValue).is_some();
-    if let (Some(ContextValue::String(word)), false) = (error.get(ContextKind::InvalidValue), is_suggested) {
-        let likeness = |name: &&str| strsim::jaro(word, name);
-        let names = command.get_subcommands().map(clap::Command::get_name);
-        let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        // clap's own threshold.
-        if let Some(name) = nearest.filter(|name| likeness(name) > 0.7) {
-            let name = name.to_owned();
-            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![name]));
-        }
+    if error.get(ContextKind::SuggestedValue).is_none()
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidValue)
+        && let Some(name) = nearest(word, command.get_subcommands().map(clap::Command::get_name))
+    {
+        let name = name.to_owned();
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![name]));
     }
     error
+}
+
+/// The name most like a word, by the measure and the threshold of clap's suggestions; `None` if none is like it.
+pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let likeness = |name: &&str| strsim::jaro(word, name);
+    names.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) > 0.7)
 }
 
 /// The options of every command that runs on a device, for `#[command(flatten)]`.

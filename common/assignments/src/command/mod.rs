@@ -18,7 +18,7 @@ pub(crate) mod watch;
 use std::fmt;
 use std::path::PathBuf;
 
-use ::bench::command::{Failure, say};
+use ::bench::command::{Failure, nearest, say};
 use anyhow::{Context, Result, anyhow, ensure};
 use common::compile;
 use common::device::{Device, DeviceChoice};
@@ -87,13 +87,10 @@ impl Session {
         found.with_context(|| format!("there is no exercise `{id}`; `list` shows what there is{}", self.like(id)))
     }
 
-    /// End of a message about a name that no exercise has: `; did you mean `guard`?` if one is like it, by the measure and the threshold
-    /// of clap's suggestions.
+    /// End of a message about a name that no exercise has: `; did you mean `guard`?` if one is like it.
     fn like(&self, name: &str) -> String {
-        let likeness = |exercise: &Exercise| strsim::jaro(name, &exercise.id);
-        let nearest = self.exercises.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        let like = nearest.filter(|exercise| likeness(exercise) > 0.7);
-        like.map_or_else(String::new, |exercise| format!("; did you mean `{}`?", exercise.id))
+        let like = nearest(name, self.exercises.iter().map(|exercise| exercise.id.as_str()));
+        like.map_or_else(String::new, |id| format!("; did you mean `{id}`?"))
     }
 
     /// The exercises of these ids and phases, or all.
@@ -138,8 +135,9 @@ impl Session {
     /// # Errors
     /// Same as [`Session::check`].
     pub(crate) fn next(&self) -> Result<Option<&Exercise>> {
+        let has_compiler = compiler().is_ok();
         for exercise in &self.exercises {
-            let passes = if compiler().is_ok() { self.passes(exercise)? } else { self.is_known_to_pass(exercise) };
+            let passes = if has_compiler { self.passes(exercise)? } else { self.is_known_to_pass(exercise) };
             if !passes {
                 return Ok(Some(exercise));
             }

@@ -534,7 +534,7 @@ extern "C" __global__ void mistaken(const u8 *a, const u8 *b, u32 *out, u32 desc
     if (M == copies_onto_its_tile && threadIdx.x == 0)
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
                      ::"r"((u32)__cvta_generic_to_shared(b_tile)), "l"(b), "r"((u32)__cvta_generic_to_shared(&barrier)) : "memory"); // copies_onto_its_tile
-    __syncthreads(); // until here nobody waits, so the product has not happened
+    __syncthreads(); // nobody has waited yet, so the product has not happened
     if (M != ends_too_early) {
         if (M != reads_too_early && M != has_no_fence_after && (M != lets_one_warp_wait || threadIdx.x < 32)) await(&barrier, 0); // never_commits
         if (M == has_no_fence_after) asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra again;\n}" ::"r"((u32)__cvta_generic_to_shared(&barrier)) : "memory");
