@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
-use ptx_sim::{Fault, Profile};
+use ptx_sim::{Fault, Profile, kernel_name};
 use serde::{Deserialize, Serialize};
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
@@ -136,7 +136,7 @@ impl Log {
                 (above, below) => format!("{:.2}", above as f64 / below as f64),
             };
             table.push_record([
-                kernel.to_owned(),
+                kernel_name(kernel),
                 launches.to_string(),
                 sum(&["warp_instructions"]).to_string(),
                 ratio(&["lane_instructions"], &["warp_instructions"]),

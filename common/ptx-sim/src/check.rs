@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use ptx_sim::{KernelInfo, Unsupported};
+use ptx_sim::{KernelInfo, Unsupported, demangled};
 use serde_json::{Value, json};
 
 use crate::cli::Check;
 use crate::json::kernel_json;
-use crate::{Bounds, Failure, fidelity, load, session};
+use crate::{Bounds, Failure, fidelity, load};
 
 pub(crate) fn check(options: &Check) -> Result<ExitCode, Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -58,7 +58,7 @@ fn write_support(out: &mut impl Write) -> io::Result<()> {
 }
 
 fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
-    match session::readable(&kernel.name) {
+    match demangled(&kernel.name) {
         same if same == kernel.name => writeln!(out, "kernel {same}")?,
         readable => writeln!(out, "kernel {} = {readable}", kernel.name)?,
     }

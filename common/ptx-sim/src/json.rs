@@ -1,9 +1,7 @@
 //! JSON of results, faults and refusals.
 
-use ptx_sim::{Fault, KernelInfo, LaunchReport, LoadError, Unsupported, UnsupportedForm};
+use ptx_sim::{Fault, KernelInfo, LaunchReport, LoadError, Unsupported, UnsupportedForm, demangled};
 use serde_json::{Value, json};
-
-use crate::session;
 
 /// All results except the buffers.
 pub(crate) fn results_json(report: LaunchReport, printed: &str) -> Value {
@@ -119,7 +117,7 @@ pub(crate) fn kernel_json(kernel: &KernelInfo) -> Value {
         .collect();
     json!({
         "name": kernel.name,
-        "readable_name": session::readable(&kernel.name),
+        "readable_name": demangled(&kernel.name),
         "params": params,
         "static_shared": kernel.static_shared,
         "max_threads": kernel.max_threads,

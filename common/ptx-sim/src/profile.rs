@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::ir::Class;
+use crate::names::kernel_name;
 use crate::report;
 
 /// Declares [`Counters`]: documentation, name, and Nsight Compute's name, if any.
@@ -353,7 +354,7 @@ impl Profile {
     /// [`Self::render`], which also reads source files in the folders `roots` and below them.
     #[must_use]
     pub fn render_from(&self, roots: &[PathBuf], top: usize) -> String {
-        let mut text = format!("profile of `{}`\n", self.kernel);
+        let mut text = format!("profile of `{}`\n", kernel_name(&self.kernel));
         self.render_kernel(&mut text);
         self.render_lines(&mut text, roots, top);
         text

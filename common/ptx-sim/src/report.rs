@@ -6,6 +6,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::error::{LoadError, Unsupported};
 use crate::fault::{Fault, OtherAccess, thread_in_words};
+use crate::names::kernel_name;
 
 fn draw(report: &[Group<'_>], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -97,7 +98,7 @@ impl LoadError {
 }
 
 fn fault(fault: &Fault, source: Option<&str>, roots: &[PathBuf], colour: bool) -> String {
-    let title = format!("kernel `{}`: {}", fault.kernel, fault.message);
+    let title = format!("kernel `{}`: {}", kernel_name(&fault.kernel), fault.message);
     let read;
     let source = match (source, &fault.file) {
         (Some(source), _) => Some(source),
@@ -189,7 +190,10 @@ fn load_error(error: &LoadError, colour: bool) -> String {
             draw(&[group], colour)
         }
         LoadError::Unsupported { kernel, file, items } => {
-            let title = format!("limit of the simulator: kernel `{kernel}` has instructions that it does not know");
+            let title = format!(
+                "limit of the simulator: kernel `{}` has instructions that it does not know",
+                kernel_name(kernel)
+            );
             let lines: Vec<String> = Unsupported::grouped(items)
                 .map(|(item, form)| match form.lines.len() {
                     1 => format!("{}: `{}`: {}", place(file, item.line), item.text, item.reason),

@@ -1,9 +1,8 @@
 //! A device with named buffers and variables, for arguments.
 
-use cpp_demangle::Symbol;
 use ptx_sim::{
     Arg, Device, DevicePtr, Fault, Kernel, LoadedModule, MemoryError, Module, ObjectError, ObjectHandle,
-    SurfaceDescriptor, TensorMapError, TextureDescriptor,
+    SurfaceDescriptor, TensorMapError, TextureDescriptor, demangled,
 };
 
 use crate::cli::{Address, Argument, Buffer, Contents, Element, Map, Object, Value};
@@ -78,7 +77,7 @@ impl Session {
             (None, [only]) => only,
             (None, []) => return Err(SetUp::NoKernel { file: file() }.into()),
             (None, names) => {
-                let known = names.iter().map(|name| readable(name)).collect::<Vec<_>>().join(", ");
+                let known = names.iter().map(|name| demangled(name)).collect::<Vec<_>>().join(", ");
                 return Err(SetUp::Choose { file: file(), count: names.len(), known }.into());
             }
         };
@@ -277,7 +276,7 @@ fn one_called<'a>(wanted: &str, names: &[&'a str]) -> Result<Option<&'a str>, Se
         return Ok(Some(exact));
     }
     let fits = |name: &&&str| {
-        let whole = readable(name).replace("(anonymous namespace)::", "");
+        let whole = demangled(name).replace("(anonymous namespace)::", "");
         let head = whole.split('(').next().unwrap_or_default();
         let head = head.strip_prefix("void ").unwrap_or(head);
         let called = head.split('<').next().unwrap_or_default();
@@ -289,16 +288,10 @@ fn one_called<'a>(wanted: &str, names: &[&'a str]) -> Result<Option<&'a str>, Se
         [only] => Ok(Some(only)),
         several => {
             let known =
-                several.iter().map(|name| format!("{} ({name})", readable(name))).collect::<Vec<_>>().join(", ");
+                several.iter().map(|name| format!("{} ({name})", demangled(name))).collect::<Vec<_>>().join(", ");
             Err(SetUp::Ambiguous { wanted: wanted.to_owned(), known })
         }
     }
-}
-
-/// A C++ name as written in the source.
-pub(crate) fn readable(name: &str) -> String {
-    let symbol = Symbol::new(name).ok();
-    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -173,6 +173,26 @@ fn a_row_becomes_a_list_where_a_terminal_is_too_narrow_for_the_table() {
 }
 
 #[test]
+fn what_rows_share_stands_above_them_where_a_terminal_is_too_narrow_for_its_column() {
+    let columns = [Column::text("M×N×K"), Column::text("step"), Column::number("ms", 2), Column::number("TFLOP/s", 1)];
+    let mut table = Table::new("products", columns);
+    for (size, step, ms) in [
+        ("4096×784×1024", "naive", 8.0),
+        ("4096×784×1024", "tiled", 4.0),
+        ("256³", "naive", 0.5),
+        ("256³", "tiled", 0.25),
+    ] {
+        table.row([size.into(), step.into(), ms.into(), Cell::absent("why")]);
+    }
+    table.row(["256³".into(), "tuned".into(), Cell::absent("why"), 3.0.into()]);
+    assert_eq!(
+        table.to_terminal(Terminal { width: 32, colors: false }),
+        "products\n    step        ms   TFLOP/s\n4096×784×1024\n  naive        8.00        –\n  tiled        4.00        –\n256³\n  \
+         naive        0.50        –\n  tiled        0.25        –\n  tuned           –      3.0\n– why\n"
+    );
+}
+
+#[test]
 fn a_measured_column_without_a_value_is_not_shown_and_neither_are_its_reasons() {
     let columns =
         [Column::text("step"), Column::number("lanes", 0), Column::number("ms", 1), Column::number("TFLOP/s", 1)];

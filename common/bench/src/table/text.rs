@@ -24,8 +24,8 @@ impl Table {
     }
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
-    /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules, and
-    /// if these don't fit either, each row becomes a list. Columns without a value are left out. It contains no control sequences
+    /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules; if
+    /// these don't fit either, what rows share stands above them, and at last each row becomes a list. Columns without a value are left out. It contains no control sequences
     /// except colours, if the terminal shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
         self.without_empty_columns().all_to_terminal(terminal)
@@ -51,7 +51,10 @@ impl Table {
                 };
                 match layouts.into_iter().find(fits) {
                     Some((rows, heading)) => self.frame(rows, heading, Rules::Absent, terminal.colors) + "\n",
-                    None => self.lists(&rows, terminal),
+                    None => match self.in_sections() {
+                        Some(table) => return table.all_to_terminal(terminal),
+                        None => self.lists(&rows, terminal),
+                    },
                 }
             }
             None => {
@@ -69,6 +72,29 @@ impl Table {
         let sentence = |text: &str| wrap(text, width - 2).replace('\n', "\n  ") + "\n";
         let notes: String = notes.iter().map(|note| sentence(note)).collect();
         format!("{}{body}{notes}", sentence(&printable(&self.title)))
+    }
+
+    /// The same table without its first column, whose values, where several rows share each, stand above their rows instead.
+    fn in_sections(&self) -> Option<Table> {
+        let sections: Vec<&[Vec<Cell>]> = self.rows.chunk_by(|row, next| row[0] == next[0]).collect();
+        if self.identity_columns().count() < 2
+            || self.columns[1].decimals.is_some()
+            || sections.len() * 2 > self.rows.len()
+        {
+            return None;
+        }
+        let first = &self.columns[0];
+        let mut rows = Vec::new();
+        for section in sections {
+            let name = section[0][0].shown(first);
+            let name = if first.decimals.is_some() { format!("{} {name}", first.heading) } else { name };
+            rows.push([Cell::Text(name)].into_iter().chain(self.columns[2..].iter().map(|_| Cell::from(""))).collect());
+            rows.extend(section.iter().map(|row| {
+                let about = Cell::Text(format!("  {}", row[1].shown(&self.columns[1])));
+                [about].into_iter().chain(row[2..].iter().cloned()).collect()
+            }));
+        }
+        Some(Table { columns: self.columns[1..].to_vec(), rows, ..self.clone() })
     }
 
     /// The rows, with the words of texts of a single line on lines of at most `width` characters.

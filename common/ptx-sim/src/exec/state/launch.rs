@@ -14,6 +14,7 @@ use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CLUSTER_RANK, CodePlace, ConstantValue, KernelPart, Program};
 use crate::limits::{Account, Reached};
 use crate::memory::{Allocation, DevicePtr, Heap, Snapshot, plural};
+use crate::names::variable_name;
 use crate::texture::Objects;
 use crate::trace::Site;
 
@@ -594,7 +595,7 @@ impl Launch<'_> {
             .kernel
             .static_variables
             .iter()
-            .map(|variable| (source_name(&variable.name), self.shared_offset(variable.offset), variable.bytes));
+            .map(|variable| (variable_name(&variable.name), self.shared_offset(variable.offset), variable.bytes));
         let dynamic = self.shared_bytes() - self.dynamic_shared;
         let dynamic = ("dynamic shared memory", dynamic, self.dynamic_shared);
         variables.chain((self.dynamic_shared != 0).then_some(dynamic))
@@ -619,17 +620,6 @@ impl Launch<'_> {
         let [x, y, _] = self.block;
         [number % x, number / x % y, number / (x * y)]
     }
-}
-
-/// The name that a variable of a function has in CUDA C++: `tile` for `_ZZ6reduceE4tile`.
-fn source_name(name: &str) -> &str {
-    let digits = |at: usize| name[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
-    let names = |at: &usize| {
-        let count = digits(*at);
-        (1..=count).any(|count| name[at - count..*at].parse() == Ok(name.len() - at))
-    };
-    let found = name.starts_with("_ZZ").then(|| (1..name.len()).find(names)).flatten();
-    found.map_or(name, |at| &name[at..])
 }
 
 /// The device's heap as a launch uses it.
