@@ -74,27 +74,26 @@ impl Table {
         format!("{}{body}{notes}", sentence(&printable(&self.title)))
     }
 
-    /// The same table without its first column, whose values, where several rows share each, stand above their rows instead.
+    /// The same table where what several rows share, all of their identity but its last column, stands above these rows.
     fn in_sections(&self) -> Option<Table> {
-        let sections: Vec<&[Vec<Cell>]> = self.rows.chunk_by(|row, next| row[0] == next[0]).collect();
-        if self.identity_columns().count() < 2
-            || self.columns[1].decimals.is_some()
-            || sections.len() * 2 > self.rows.len()
-        {
+        let last = self.identity_columns().count().checked_sub(1).filter(|last| *last > 0)?;
+        let sections: Vec<&[Vec<Cell>]> = self.rows.chunk_by(|row, next| row[..last] == next[..last]).collect();
+        if self.columns[last].decimals.is_some() || sections.len() * 2 > self.rows.len() {
             return None;
         }
-        let first = &self.columns[0];
+        let name = |(cell, column): (&Cell, &Column)| match column.decimals {
+            Some(_) => format!("{} {}", column.heading, cell.shown(column)),
+            None => cell.shown(column),
+        };
+        let row = |about: String, cells: Vec<Cell>| [Cell::Text(about)].into_iter().chain(cells).collect::<Vec<Cell>>();
         let mut rows = Vec::new();
         for section in sections {
-            let name = section[0][0].shown(first);
-            let name = if first.decimals.is_some() { format!("{} {name}", first.heading) } else { name };
-            rows.push([Cell::Text(name)].into_iter().chain(self.columns[2..].iter().map(|_| Cell::from(""))).collect());
-            rows.extend(section.iter().map(|row| {
-                let about = Cell::Text(format!("  {}", row[1].shown(&self.columns[1])));
-                [about].into_iter().chain(row[2..].iter().cloned()).collect()
-            }));
+            let names: Vec<String> = section[0][..last].iter().zip(&self.columns).map(name).collect();
+            rows.push(row(names.join(", "), vec!["".into(); self.columns.len() - last - 1]));
+            let about = |cell: &Cell| format!("  {}", cell.shown(&self.columns[last]));
+            rows.extend(section.iter().map(|cells| row(about(&cells[last]), cells[last + 1..].to_vec())));
         }
-        Some(Table { columns: self.columns[1..].to_vec(), rows, ..self.clone() })
+        Some(Table { columns: self.columns[last..].to_vec(), rows, ..self.clone() })
     }
 
     /// The rows, with the words of texts of a single line on lines of at most `width` characters.
