@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Message, Renderer, Snippet};
 
 use crate::error::{LoadError, Unsupported};
 use crate::fault::{Fault, OtherAccess, thread_in_words};
@@ -11,6 +11,36 @@ use crate::names::kernel_name;
 fn draw(report: &[Group<'_>], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     renderer.render(report)
+}
+
+/// Characters per line of a note, which is indented by about eleven.
+const NOTE_WIDTH: usize = 89;
+
+fn note(text: &str) -> Message<'static> {
+    Level::NOTE.message(wrapped(text))
+}
+
+fn help(text: &str) -> Message<'static> {
+    Level::HELP.message(wrapped(text))
+}
+
+/// The text in lines of at most [`NOTE_WIDTH`] characters, if its words allow. Shorter lines stay as they are.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let mut column = 0;
+        for word in line.split_inclusive(' ') {
+            let width = word.trim_end().chars().count();
+            if column > 0 && column + width > NOTE_WIDTH {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                column = 0;
+            }
+            out += word;
+            column += word.chars().count();
+        }
+    }
+    out
 }
 
 /// Byte range of a 1-based line without its blanks on the left, from `column` (1-based; 0: the whole line) on.
@@ -150,22 +180,22 @@ fn fault(fault: &Fault, source: Option<&str>, roots: &[PathBuf], colour: bool) -
             (Some(file), Some(line)) => (file.as_str(), line),
             _ => (other.ptx.0.as_str(), other.ptx.1),
         };
-        group = group.element(Level::NOTE.message(format!("{other_who} at {file}:{line}")));
+        group = group.element(note(&format!("{other_who} at {file}:{line}")));
     }
-    for note in &fault.notes {
-        group = group.element(Level::NOTE.message(note));
+    for text in &fault.notes {
+        group = group.element(note(text));
     }
     if place.is_some() {
-        let note = format!("the instruction is `{}` ({ptx_file}:{ptx_line})", fault.instruction);
-        group = group.element(Level::NOTE.message(note));
+        let text = format!("the instruction is `{}` ({ptx_file}:{ptx_line})", fault.instruction);
+        group = group.element(note(&text));
     } else if let (Some(path), Some(line)) = (&fault.file, fault.line) {
-        group = group.element(Level::NOTE.message(format!("this comes from {path}:{line}, which cannot be read")));
+        group = group.element(note(&format!("this comes from {path}:{line}, which cannot be read")));
     }
     if fault.count > u64::from(fault.threads) {
-        let note = format!("this line did so {} times in the launch; the first is shown", fault.count);
-        group = group.element(Level::NOTE.message(note));
+        let text = format!("this line did so {} times in the launch; the first is shown", fault.count);
+        group = group.element(note(&text));
     }
-    group = group.element(Level::HELP.message(fault.help()));
+    group = group.element(help(fault.help()));
     draw(&[group], colour)
 }
 
@@ -204,18 +234,16 @@ fn load_error(error: &LoadError, colour: bool) -> String {
                 .collect();
             let mut group = Group::with_title(Level::ERROR.primary_title(&title));
             for line in &lines {
-                group = group.element(Level::NOTE.message(line));
+                group = group.element(note(line));
             }
-            group = group.element(
-                Level::HELP.message("this says nothing about the kernel, which may be right: run it on a GPU"),
-            );
+            group = group.element(help("this says nothing about the kernel, which may be right: run it on a GPU"));
             draw(&[group], colour)
         }
         LoadError::Unresolved { .. } => {
             let title = error.to_string();
-            let help =
+            let remedy =
                 "give the PTX of the file that defines it, too (`--link FILE.ptx`), or compile without `-rdc=true`";
-            let group = Group::with_title(Level::ERROR.primary_title(&title)).element(Level::HELP.message(help));
+            let group = Group::with_title(Level::ERROR.primary_title(&title)).element(help(remedy));
             draw(&[group], colour)
         }
         LoadError::UnknownKernel { .. } | LoadError::Memory { .. } | LoadError::Limit { .. } => {

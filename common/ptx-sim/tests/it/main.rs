@@ -55,3 +55,8 @@ fn findings_with_reads(
     }
     findings
 }
+
+/// A report without the breaks of its lines, for tests of its sentences.
+fn unbroken(report: &str) -> String {
+    report.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -74,7 +74,7 @@ pub(crate) fn launch(kernel: &str, run: &Run, params: &[Param]) -> Result<Vec<u3
 
 /// Faults, as people see them.
 pub(crate) fn drawn(faults: &[Fault]) -> String {
-    faults.iter().map(|fault| fault.render(Some(CU), false)).collect()
+    faults.iter().map(|fault| crate::unbroken(&fault.render(Some(CU), false)) + "\n").collect()
 }
 
 /// Number of a mistake that a kernel can make, which is a constant of an enum.

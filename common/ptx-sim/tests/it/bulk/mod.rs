@@ -126,7 +126,7 @@ fn gives(body: &str, input: &[u8], expected: &[u8]) {
 }
 
 fn rendered(faults: &[Fault]) -> String {
-    faults.iter().map(|fault| fault.render(None, false)).collect()
+    faults.iter().map(|fault| crate::unbroken(&fault.render(None, false)) + "\n").collect()
 }
 
 /// Expects a fault of that kind with that text, from a sanitiser.
