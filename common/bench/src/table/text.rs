@@ -25,8 +25,8 @@ impl Table {
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
     /// notes too. If that is not enough, cells of text are as well, beside numbers. A narrow terminal gets columns without rules; if
-    /// these don't fit either, what rows share stands above them, and at last each row becomes a list. Columns without a value are left out. It contains no control sequences
-    /// except colours, if the terminal shows them.
+    /// these don't fit either, what rows share stands above them, and at last each row becomes a list. Columns without a value are
+    /// left out. It contains no control sequences except colours, if the terminal shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
         self.without_empty_columns().all_to_terminal(terminal)
     }
