@@ -56,7 +56,7 @@ fn findings_with_reads(
     findings
 }
 
-/// A report without the breaks of its lines, for tests of its sentences.
-fn unbroken(report: &str) -> String {
-    report.split_whitespace().collect::<Vec<_>>().join(" ")
+/// A text without the breaks of its lines, for tests of its sentences.
+fn unbroken(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -118,7 +118,7 @@ fn a_race_names_both_accesses() {
 fn the_help_for_a_race_depends_on_who_races() {
     let help = |grid, block| {
         let found = findings("adds_without_atomic", grid, block, &[Zeros(1)]);
-        found[0].render(Some(CU), false).split("help:").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        crate::unbroken(found[0].render(Some(CU), false).split("help:").nth(1).unwrap())
     };
     let (blocks, threads) = (help(2, 1), help(1, 64));
     assert!(blocks.starts_with("nothing orders threads of different blocks"), "{blocks}");
